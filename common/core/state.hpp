@@ -1,0 +1,171 @@
+/*
+ * What schemasync knows of an object: plain values, parsed from the JSON of docs/wire.md.
+ *
+ * Made by the catalog reader (as JSON), held as base by the subscriber, compared by the merge.
+ *
+ * Zone: core.
+ */
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/pure.hpp"
+
+namespace schemasync::state {
+
+using Oid = std::uint32_t;
+using AttrNumber = std::int16_t;
+
+struct Name {
+	Oid oid = 0;
+	std::string schema;
+	std::string name;
+	bool operator==(const Name &) const = default;
+};
+
+/* An object inside an expression that is not built in. */
+struct Reference {
+	std::string kind;
+	std::string name;
+	std::string digest;
+	bool operator==(const Reference &) const = default;
+};
+
+struct Expression {
+	std::string sql;
+	char volatility = 'v'; /* i, s, v */
+	std::vector<Reference> refs;
+	bool operator==(const Expression &) const = default;
+};
+
+struct TypeRef {
+	Oid oid = 0;
+	std::string schema;
+	std::string name;
+	std::int32_t typmod = -1;
+	std::string sql; /* as it is written in SQL, qualified */
+	bool builtin = false;
+	std::vector<TypeRef> element; /* none or one */
+};
+
+struct Sequence {
+	Name name;
+	std::string type;
+	std::int64_t start = 1, increment = 1, min = 1, max = 0, cache = 1;
+	bool cycle = false;
+};
+
+struct Column {
+	AttrNumber attnum = 0;
+	std::string name;
+	TypeRef type;
+	std::string collation; /* empty: the type's default */
+	bool not_null = false;
+	std::optional<Expression> default_expr;
+	std::optional<std::string> missing;
+	char identity = 0;
+	char generated = 0;
+	std::optional<Sequence> sequence;
+	char storage = 0;
+	char compression = 0;
+	std::int32_t statistics = -1;
+	std::vector<std::string> options;
+	bool local = true;
+	std::int32_t inhcount = 0;
+	std::optional<Expression> domain_default;
+};
+
+struct Constraint {
+	Oid oid = 0;
+	std::string name;
+	char type = 0; /* p u c f x n t */
+	std::string definition;
+	std::vector<AttrNumber> columns;
+	bool validated = true, deferrable = false, deferred = false, local = true, no_inherit = false;
+	std::int32_t inhcount = 0;
+	Oid index = 0, parent = 0;
+	std::optional<Expression> expr;
+	std::optional<Name> references;
+};
+
+struct Index {
+	Oid oid = 0;
+	std::string schema;
+	std::string name;
+	std::string definition;
+	bool unique = false, primary = false, valid = true, immediate = true, replica_identity = false;
+	bool nulls_not_distinct = false;
+	std::vector<AttrNumber> columns;
+	Oid constraint = 0, parent = 0;
+	std::optional<Expression> expr;
+};
+
+struct Relation {
+	Name name;
+	char relkind = 'r';
+	char persistence = 'p';
+	std::string owner;
+	char replica_identity = 'd';
+	Oid replica_identity_index = 0;
+	std::vector<AttrNumber> identity_columns;
+	bool rls = false, force_rls = false;
+	std::vector<std::string> options;
+	std::string access_method;
+	std::optional<Name> of_type;
+	std::string partition_key, partition_bound;
+	std::optional<Expression> partition_key_expr;
+	std::vector<Name> parents;
+	std::string extension;
+	std::optional<std::vector<AttrNumber>> published_columns;
+	bool published_filter = false, published_via_root = false;
+	std::vector<Column> columns;
+	std::vector<Constraint> constraints;
+	std::vector<Index> indexes;
+	std::string fingerprint;
+	std::uint32_t filenode = 0;
+	bool created_here = false;
+};
+
+struct EnumLabel {
+	Oid oid = 0;
+	std::string label;
+};
+
+struct Attribute {
+	AttrNumber attnum = 0;
+	std::string name;
+	TypeRef type;
+	std::string collation;
+};
+
+struct Type {
+	Name name;
+	char typtype = 'b'; /* e d c r b */
+	std::string owner, extension, array_name;
+	Oid array = 0;
+	std::vector<EnumLabel> labels;
+	TypeRef base; /* domain: base type; range: subtype */
+	bool not_null = false;
+	std::optional<Expression> default_expr;
+	std::string collation, opclass, canonical, diff, multirange_name;
+	std::vector<Constraint> constraints;
+	std::vector<Attribute> attributes;
+	std::string fingerprint;
+};
+
+struct Schema {
+	Name name;
+	std::string owner;
+};
+
+/* Why a JSON text was not taken: a path into it and what was wrong there. */
+struct ParseError {
+	std::string where;
+	std::string what;
+};
+
+} // namespace schemasync::state
