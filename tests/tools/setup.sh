@@ -12,14 +12,9 @@ packages_log=
 say()  { printf '%s\n' "$*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# as_server COMMAND...: runs it as the user that servers run as. They refuse to run as root.
-as_server() {
-	if [[ $EUID -eq 0 ]]; then
-		setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"
-	else
-		"$@"
-	fi
-}
+# Servers refuse to run as root: "${as[@]}" COMMAND... runs it as the user that they run as.
+as=()
+if [[ $EUID -eq 0 ]]; then as=(setpriv --reuid=postgres --regid=postgres --init-groups --); fi
 
 # as_root COMMAND...
 as_root() {
@@ -129,7 +124,7 @@ fail_with_log() {
 # copy that is removed at the end.
 work_where_servers_can_read() {
 	local copy status=0
-	if as_server test -r "$top/meson.build" -a -x "$top"; then return; fi
+	if "${as[@]}" test -r "$top/meson.build" -a -x "$top"; then return; fi
 	say "user postgres cannot read $top; working in a copy of it"
 	copy=$(mktemp -d /tmp/schemasync.XXXXXX)
 	trap 'rm -rf "$copy"' EXIT
