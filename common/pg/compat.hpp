@@ -11,3 +11,23 @@
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
 #error "schemasync supports PostgreSQL 15 to 19"
 #endif
+
+extern "C" {
+#include "replication/message.h"
+}
+
+namespace schemasync::pg::compat {
+
+/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
+inline XLogRecPtr
+log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, transactional, flush);
+#else
+	(void) flush;
+	return LogLogicalMessage(prefix, message, size, transactional);
+#endif
+}
+
+} // namespace schemasync::pg::compat
