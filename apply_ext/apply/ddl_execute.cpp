@@ -82,13 +82,13 @@ execute_once(const Execution &execution)
 	char timeout[16];
 	int level = NewGUCNestLevel();
 
-	if (!execution.trusted) {
-		const char *wrong = check_statement(execution.sql, execution.parts);
+	if (execution.checked) {
+		const char *wrong = check_statement(execution.sql);
 		if (wrong != nullptr)
 			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("statement of schema is not executed: %s", wrong),
 			                errdetail("The statement was: %s", execution.sql)));
 	}
-	set_parameter("search_path", execution.trusted ? "\"$user\", public" : "");
+	set_parameter("search_path", execution.search_path);
 	set_parameter("session_replication_role", "replica");
 	snprintf(timeout, sizeof(timeout), "%d", execution.lock_timeout);
 	set_parameter("lock_timeout", timeout);
@@ -96,8 +96,8 @@ execute_once(const Execution &execution)
 		set_parameter(execution.settings[i].name, execution.settings[i].value);
 
 	GetUserIdAndSecContext(&saved_user, &saved_context);
-	SetUserIdAndSecContext(execution.run_as, execution.trusted ? saved_context | SECURITY_LOCAL_USERID_CHANGE
-	                                                           : saved_context | SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(execution.run_as, saved_context | (execution.restricted ? SECURITY_RESTRICTED_OPERATION
+	                                                                               : SECURITY_LOCAL_USERID_CHANGE));
 	SPI_connect();
 	int code = SPI_execute(execution.sql, false, 0);
 	if (code < 0)
@@ -144,27 +144,15 @@ wait_before_retry(int failures)
 
 } // namespace
 
-int
-count_statements(const char *sql)
-{
-	return list_length(raw_parser(sql, RAW_PARSE_DEFAULT));
-}
-
 const char *
-check_statement(const char *sql, int parts)
+check_statement(const char *sql)
 {
 	List *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
 
 	if (list_length(statements) != 1)
 		return psprintf("it is %d statements, not one", list_length(statements));
-	const Node *statement = castNode(RawStmt, linitial(statements))->stmt;
-	if (!kind_is_expected(statement))
+	if (!kind_is_expected(castNode(RawStmt, linitial(statements))->stmt))
 		return "it is of a kind that schemasync does not make";
-	if (parts > 0 && IsA(statement, AlterTableStmt)) {
-		int found = list_length(castNode(AlterTableStmt, statement)->cmds);
-		if (found != parts)
-			return psprintf("it has %d parts, not %d", found, parts);
-	}
 	return nullptr;
 }
 

@@ -17,14 +17,15 @@ struct Setting {
 
 struct Execution {
 	const char *sql;
-	int parts;           /* subcommands that an ALTER TABLE must have; 0: not checked */
-	Oid run_as;          /* the role that executes it */
-	bool trusted;        /* a person's statement: any kind, not security-restricted, ordinary search path */
-	Oid waits_for;       /* the relation whose lock it needs, to name those who hold it; may be InvalidOid */
+	Oid run_as;              /* the role that executes it */
+	bool checked;            /* it must be one statement of a kind that the merge makes */
+	bool restricted;         /* in a security-restricted context: what it calls cannot change who it is */
+	const char *search_path;
+	Oid waits_for;           /* the relation whose lock it needs, to name those who hold it; may be InvalidOid */
 	const Setting *settings;
 	int nsettings;
-	int lock_timeout;    /* ms; 0: wait for ever */
-	int lock_retries;    /* how often it is tried again after a lock timeout */
+	int lock_timeout;        /* ms; 0: wait for ever */
+	int lock_retries;        /* how often it is tried again after a lock timeout */
 };
 
 enum class Outcome { Done, Failed, LockTimeout };
@@ -45,14 +46,11 @@ struct Executed {
 Executed execute_ddl(const Execution &execution);
 
 /*
- * Checks that sql is exactly one statement, of a kind that the merge makes, with `parts` subcommands.
+ * Checks that sql is exactly one statement, of a kind that the merge makes.
  *
  * returns: nullptr, or what is wrong with it
  * errors:  syntax_error when it cannot be parsed
  */
-const char *check_statement(const char *sql, int parts);
-
-/* How many statements a text holds; raises syntax_error. */
-int count_statements(const char *sql);
+const char *check_statement(const char *sql);
 
 } // namespace schemasync::apply
