@@ -19,6 +19,7 @@ extern "C" {
 #include "catalog/pg_constraint.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
+#include "replication/message.h"
 #include "utils/syscache.h"
 }
 
@@ -102,6 +103,18 @@ constraint_enforced(const FormData_pg_constraint *constraint)
 #else
 	(void) constraint;
 	return true;
+#endif
+}
+
+/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
+inline XLogRecPtr
+log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, transactional, flush);
+#else
+	(void) flush;
+	return LogLogicalMessage(prefix, message, size, transactional);
 #endif
 }
 
