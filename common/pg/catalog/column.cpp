@@ -107,9 +107,9 @@ append_sequence(StringInfo out, Oid sequence)
 	auto *form = reinterpret_cast<Form_pg_sequence>(GETSTRUCT(tuple));
 	json::begin_object(out, "sequence");
 	json::number(out, "oid", sequence);
-	json::text(out, "schema", schema_name(get_rel_namespace(sequence)));
-	json::text(out, "name", get_rel_name(sequence));
-	json::text(out, "type", type_sql(form->seqtypid, -1));
+	json::string(out, "schema", schema_name(get_rel_namespace(sequence)));
+	json::string(out, "name", get_rel_name(sequence));
+	json::string(out, "type", type_sql(form->seqtypid, -1));
 	json::number(out, "start", form->seqstart);
 	json::number(out, "increment", form->seqincrement);
 	json::number(out, "min", form->seqmin);
@@ -139,7 +139,7 @@ append_missing(StringInfo out, const FormData_pg_attribute *attribute, HeapTuple
 	if (isnull)
 		return;
 	getTypeOutputInfo(attribute->atttypid, &output, &varlena);
-	json::text(out, "missing", OidOutputFunctionCall(output, value));
+	json::string(out, "missing", OidOutputFunctionCall(output, value));
 }
 
 void
@@ -168,10 +168,10 @@ append_column(StringInfo out, const Subject &subject, const Column *column, Heap
 
 	json::begin_object(out);
 	json::number(out, "attnum", attribute->attnum);
-	json::text(out, "name", NameStr(attribute->attname));
+	json::string(out, "name", NameStr(attribute->attname));
 	append_type_reference(out, "type", attribute->atttypid, attribute->atttypmod);
 	if (OidIsValid(attribute->attcollation) && attribute->attcollation != get_typcollation(attribute->atttypid))
-		json::text(out, "collation", collation_name(attribute->attcollation));
+		json::string(out, "collation", collation_name(attribute->attcollation));
 	json::boolean(out, "not_null", attribute->attnotnull);
 	append_default(out, subject, attribute, column);
 	append_missing(out, attribute, tuple, descriptor);

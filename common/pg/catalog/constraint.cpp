@@ -108,23 +108,23 @@ char *
 definition_with_expressions(const Subject &subject, const Constraint *constraint)
 {
 	const FormData_pg_constraint *form = constraint->form;
-	StringInfoData text;
+	StringInfoData out;
 
-	initStringInfo(&text);
+	initStringInfo(&out);
 	if (form->contype == CONSTRAINT_EXCLUSION)
-		append_index_definition(&text, subject, form->conindid, constraint->operators);
+		append_index_definition(&out, subject, form->conindid, constraint->operators);
 	else
-		appendStringInfo(&text, "CHECK (%s)%s", deparse(constraint->check, subject.relid),
+		appendStringInfo(&out, "CHECK (%s)%s", deparse(constraint->check, subject.relid),
 		                 form->connoinherit ? " NO INHERIT" : "");
 	if (form->condeferrable)
-		appendStringInfoString(&text, " DEFERRABLE");
+		appendStringInfoString(&out, " DEFERRABLE");
 	if (form->condeferred)
-		appendStringInfoString(&text, " INITIALLY DEFERRED");
+		appendStringInfoString(&out, " INITIALLY DEFERRED");
 	if (!compat::constraint_enforced(form))
-		appendStringInfoString(&text, " NOT ENFORCED");
+		appendStringInfoString(&out, " NOT ENFORCED");
 	else if (!form->convalidated)
-		appendStringInfoString(&text, " NOT VALID");
-	return text.data;
+		appendStringInfoString(&out, " NOT VALID");
+	return out.data;
 }
 
 /* nullptr when it is gone. */
@@ -152,9 +152,9 @@ append_constraint(StringInfo out, const Subject &subject, const Constraint *cons
 		return;
 	json::begin_object(out);
 	json::number(out, "oid", form->oid);
-	json::text(out, "name", NameStr(form->conname));
+	json::string(out, "name", NameStr(form->conname));
 	json::character(out, "type", form->contype);
-	json::text(out, "definition", definition);
+	json::string(out, "definition", definition);
 	json::begin_array(out, "columns");
 	for (int i = 0; i < constraint->column_count; i++)
 		json::element(out, constraint->columns[i]);

@@ -12,6 +12,7 @@ extern "C" {
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/proclang.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
@@ -26,24 +27,24 @@ namespace {
 
 /* Each part is closed by a byte that no text has, so that parts cannot run into each other. */
 void
-add(StringInfo text, const char *part)
+add(StringInfo out, const char *part)
 {
 	if (part != nullptr)
-		appendStringInfoString(text, part);
-	appendStringInfoChar(text, '\x01');
+		appendStringInfoString(out, part);
+	appendStringInfoChar(out, '\x01');
 }
 
 void
-add_attribute(StringInfo text, int cache, HeapTuple tuple, int attnum)
+add_attribute(StringInfo out, int cache, HeapTuple tuple, int attnum)
 {
 	bool isnull = true;
 	Datum value = SysCacheGetAttr(cache, tuple, static_cast<AttrNumber>(attnum), &isnull);
 
-	add(text, isnull ? nullptr : TextDatumGetCString(value));
+	add(out, isnull ? nullptr : TextDatumGetCString(value));
 }
 
 void
-add_text_array(StringInfo text, HeapTuple tuple, int attnum)
+add_text_array(StringInfo out, HeapTuple tuple, int attnum)
 {
 	bool isnull = true;
 	Datum array = SysCacheGetAttr(PROCOID, tuple, static_cast<AttrNumber>(attnum), &isnull);
@@ -53,14 +54,14 @@ add_text_array(StringInfo text, HeapTuple tuple, int attnum)
 	if (!isnull)
 		deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &values, nullptr, &count);
 	for (int i = 0; i < count; i++)
-		add(text, TextDatumGetCString(values[i]));
-	add(text, nullptr);
+		add(out, TextDatumGetCString(values[i]));
+	add(out, nullptr);
 }
 
 char *
-finish(StringInfo text)
+finish(StringInfo out)
 {
-	return hash_digits(text->data, text->len);
+	return hash_digits(out->data, out->len);
 }
 
 } // namespace
@@ -68,90 +69,90 @@ finish(StringInfo text)
 char *
 digest_function(Oid function)
 {
-	StringInfoData text;
+	StringInfoData out;
 
-	initStringInfo(&text);
+	initStringInfo(&out);
 	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	if (!HeapTupleIsValid(tuple))
-		return finish(&text);
+		return finish(&out);
 
 	auto *form = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple));
 	const char flags[] = {form->prokind, form->provolatile, form->proisstrict ? 't' : 'f',
 	                      form->proretset ? 't' : 'f', form->prosecdef ? 't' : 'f', '\0'};
-	add(&text, get_language_name(form->prolang, true));
-	add(&text, flags);
-	add(&text, type_sql(form->prorettype, -1));
+	add(&out, get_language_name(form->prolang, true));
+	add(&out, flags);
+	add(&out, type_sql(form->prorettype, -1));
 	for (int i = 0; i < form->pronargs; i++)
-		add(&text, type_sql(form->proargtypes.values[i], -1));
-	add(&text, nullptr);
-	add_attribute(&text, PROCOID, tuple, Anum_pg_proc_prosrc);
-	add_attribute(&text, PROCOID, tuple, Anum_pg_proc_probin);
+		add(&out, type_sql(form->proargtypes.values[i], -1));
+	add(&out, nullptr);
+	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_prosrc);
+	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_probin);
 	/* a parse tree with oids in it: equal on both sides only if it uses nothing but built-in objects */
-	add_attribute(&text, PROCOID, tuple, Anum_pg_proc_prosqlbody);
-	add_text_array(&text, tuple, Anum_pg_proc_proconfig);
+	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_prosqlbody);
+	add_text_array(&out, tuple, Anum_pg_proc_proconfig);
 	ReleaseSysCache(tuple);
-	return finish(&text);
+	return finish(&out);
 }
 
 char *
 digest_operator(Oid opno)
 {
-	StringInfoData text;
+	StringInfoData out;
 	Oid function = get_opcode(opno);
 
-	initStringInfo(&text);
+	initStringInfo(&out);
 	if (OidIsValid(function)) {
-		add(&text, format_procedure_qualified(function));
-		add(&text, is_built_in(function) ? nullptr : digest_function(function));
+		add(&out, format_procedure_qualified(function));
+		add(&out, is_built_in(function) ? nullptr : digest_function(function));
 	}
-	return finish(&text);
+	return finish(&out);
 }
 
 char *
 digest_type(Oid typid)
 {
-	StringInfoData text;
+	StringInfoData out;
 
-	initStringInfo(&text);
+	initStringInfo(&out);
 	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
 	if (!HeapTupleIsValid(tuple))
-		return finish(&text);
+		return finish(&out);
 
 	auto *form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
-	appendStringInfoChar(&text, form->typtype);
+	appendStringInfoChar(&out, form->typtype);
 	if (form->typtype == TYPTYPE_BASE) {
-		add(&text, psprintf("%d %d", form->typlen, form->typbyval));
-		add(&text, format_procedure_qualified(form->typinput));
-		add(&text, digest_function(form->typinput));
-		add(&text, format_procedure_qualified(form->typoutput));
-		add(&text, digest_function(form->typoutput));
-		add(&text, extension_name_of(TypeRelationId, typid));
+		add(&out, psprintf("%d %d", form->typlen, form->typbyval));
+		add(&out, format_procedure_qualified(form->typinput));
+		add(&out, digest_function(form->typinput));
+		add(&out, format_procedure_qualified(form->typoutput));
+		add(&out, digest_function(form->typoutput));
+		add(&out, extension_name_of(TypeRelationId, typid));
 	}
 	ReleaseSysCache(tuple);
-	return finish(&text);
+	return finish(&out);
 }
 
 char *
 digest_collation(Oid collation)
 {
-	StringInfoData text;
+	StringInfoData out;
 	bool isnull = true;
 
-	initStringInfo(&text);
+	initStringInfo(&out);
 	HeapTuple tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 	if (!HeapTupleIsValid(tuple))
-		return finish(&text);
+		return finish(&out);
 
 	auto *form = reinterpret_cast<Form_pg_collation>(GETSTRUCT(tuple));
 	const char flags[] = {form->collprovider, form->collisdeterministic ? 't' : 'f', '\0'};
-	add(&text, flags);
-	add_attribute(&text, COLLOID, tuple, Anum_pg_collation_collcollate);
-	add_attribute(&text, COLLOID, tuple, Anum_pg_collation_collctype);
+	add(&out, flags);
+	add_attribute(&out, COLLOID, tuple, Anum_pg_collation_collcollate);
+	add_attribute(&out, COLLOID, tuple, Anum_pg_collation_collctype);
 	Datum locale = compat::collation_locale(tuple, &isnull);
-	add(&text, isnull ? nullptr : TextDatumGetCString(locale));
-	add_attribute(&text, COLLOID, tuple, Anum_pg_collation_collversion);
+	add(&out, isnull ? nullptr : TextDatumGetCString(locale));
+	add_attribute(&out, COLLOID, tuple, Anum_pg_collation_collversion);
 	ReleaseSysCache(tuple);
-	return finish(&text);
+	return finish(&out);
 }
 
 char *

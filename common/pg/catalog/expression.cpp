@@ -304,15 +304,15 @@ append_expression(StringInfo out, Node *expression, Oid relid)
 	list_sort(analysis.references, compare_references);
 
 	json::begin_object(out);
-	json::text(out, "sql", deparse(expression, relid));
+	json::string(out, "sql", deparse(expression, relid));
 	json::character(out, "volatility", analysis.volatility);
 	json::begin_array(out, "refs");
 	foreach (cell, analysis.references) {
 		auto *reference = static_cast<Reference *>(lfirst(cell));
 		json::begin_object(out);
-		json::text(out, "kind", reference->kind);
-		json::text(out, "name", reference->name);
-		json::text(out, "digest", reference->digest);
+		json::string(out, "kind", reference->kind);
+		json::string(out, "name", reference->name);
+		json::string(out, "digest", reference->digest);
 		json::end_object(out);
 	}
 	json::end_array(out);

@@ -172,14 +172,14 @@ parent_of(Oid index)
 char *
 full_definition(const Subject &subject, const FormData_pg_index *form, const char *name)
 {
-	StringInfoData text;
+	StringInfoData out;
 	bool only = subject.relkind == RELKIND_PARTITIONED_TABLE && !form->indisvalid;
 
-	initStringInfo(&text);
-	appendStringInfo(&text, "CREATE %sINDEX %s ON %s%s ", form->indisunique ? "UNIQUE " : "", quote_identifier(name),
+	initStringInfo(&out);
+	appendStringInfo(&out, "CREATE %sINDEX %s ON %s%s ", form->indisunique ? "UNIQUE " : "", quote_identifier(name),
 	                 only ? "ONLY " : "", quote_qualified_identifier(subject.schema, subject.name));
-	append_index_definition(&text, subject, form->indexrelid, nullptr);
-	return text.data;
+	append_index_definition(&out, subject, form->indexrelid, nullptr);
+	return out.data;
 }
 
 void
@@ -193,9 +193,9 @@ append_index(StringInfo out, const Subject &subject, HeapTuple tuple)
 		return;
 	json::begin_object(out);
 	json::number(out, "oid", form->indexrelid);
-	json::text(out, "schema", subject.schema);
-	json::text(out, "name", name);
-	json::text(out, "definition", full_definition(subject, form, name));
+	json::string(out, "schema", subject.schema);
+	json::string(out, "name", name);
+	json::string(out, "definition", full_definition(subject, form, name));
 	json::boolean(out, "unique", form->indisunique);
 	json::boolean(out, "primary", form->indisprimary);
 	json::boolean(out, "valid", form->indisvalid);

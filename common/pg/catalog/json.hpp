@@ -73,7 +73,7 @@ end_array(StringInfo out)
 
 /* A null pointer leaves the field out. */
 inline void
-text(StringInfo out, const char *name, const char *value)
+string(StringInfo out, const char *name, const char *value)
 {
 	if (value == nullptr)
 		return;
@@ -88,7 +88,7 @@ character(StringInfo out, const char *name, char value)
 	const char text_value[2] = {value, '\0'};
 
 	if (value != '\0')
-		text(out, name, text_value);
+		string(out, name, text_value);
 }
 
 inline void

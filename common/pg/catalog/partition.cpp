@@ -6,6 +6,7 @@
 extern "C" {
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
@@ -75,11 +76,11 @@ key_definition(const Subject &subject, HeapTuple tuple, List *expressions)
 	    DatumGetPointer(SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partclass, &isnull)));
 	auto *collations = reinterpret_cast<const oidvector *>(
 	    DatumGetPointer(SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partcollation, &isnull)));
-	StringInfoData text;
+	StringInfoData out;
 	int next = 0;
 
-	initStringInfo(&text);
-	appendStringInfo(&text, "%s (", strategy_name(form->partstrat));
+	initStringInfo(&out);
+	appendStringInfo(&out, "%s (", strategy_name(form->partstrat));
 	for (int i = 0; i < form->partnatts; i++) {
 		AttrNumber attnum = form->partattrs.values[i];
 		Oid type = InvalidOid;
@@ -87,22 +88,22 @@ key_definition(const Subject &subject, HeapTuple tuple, List *expressions)
 		int32 typmod = -1;
 
 		if (i > 0)
-			appendStringInfoString(&text, ", ");
+			appendStringInfoString(&out, ", ");
 		if (attnum != 0) {
 			const char *name = get_attname(subject.relid, attnum, true);
-			appendStringInfoString(&text, name != nullptr ? quote_identifier(name) : "?");
+			appendStringInfoString(&out, name != nullptr ? quote_identifier(name) : "?");
 			get_atttypetypmodcoll(subject.relid, attnum, &type, &typmod, &collation);
 		} else if (next < list_length(expressions)) {
 			auto *expression = static_cast<Node *>(list_nth(expressions, next++));
-			appendStringInfo(&text, "(%s)", deparse(expression, subject.relid));
+			appendStringInfo(&out, "(%s)", deparse(expression, subject.relid));
 			type = exprType(expression);
 			collation = exprCollation(expression);
 		}
-		append_key_decoration(&text, type, collations->values[i], collation, classes->values[i],
+		append_key_decoration(&out, type, collations->values[i], collation, classes->values[i],
 		                      method_of(classes->values[i]), false);
 	}
-	appendStringInfoChar(&text, ')');
-	return text.data;
+	appendStringInfoChar(&out, ')');
+	return out.data;
 }
 
 } // namespace
@@ -118,7 +119,7 @@ append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation)
 	if (HeapTupleIsValid(tuple)) {
 		List *expressions = read_key_expressions(tuple);
 		if (!key_is_hidden(subject, reinterpret_cast<Form_pg_partitioned_table>(GETSTRUCT(tuple)), expressions)) {
-			json::text(out, "partition_key", key_definition(subject, tuple, expressions));
+			json::string(out, "partition_key", key_definition(subject, tuple, expressions));
 			if (expressions != NIL)
 				append_expression_field(out, "partition_key_expr", reinterpret_cast<Node *>(expressions), subject.relid);
 		}
@@ -128,7 +129,7 @@ append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation)
 	/* the bound shows values of the parent's key columns: none of them where a column list may hide one */
 	Datum bound = SysCacheGetAttr(RELOID, relation, Anum_pg_class_relpartbound, &isnull);
 	if (!isnull && subject.visible == nullptr)
-		json::text(out, "partition_bound",
+		json::string(out, "partition_bound",
 		           deparse_expression(static_cast<Node *>(stringToNode(TextDatumGetCString(bound))), NIL, false, false));
 }
 

@@ -71,8 +71,8 @@ append_parents(StringInfo out, Oid relid)
 		            Oid parent = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent;
 		            json::begin_object(out);
 		            json::number(out, "oid", parent);
-		            json::text(out, "schema", schema_name(get_rel_namespace(parent)));
-		            json::text(out, "name", get_rel_name(parent));
+		            json::string(out, "schema", schema_name(get_rel_namespace(parent)));
+		            json::string(out, "name", get_rel_name(parent));
 		            json::end_object(out);
 	            });
 	json::end_array(out);
@@ -110,13 +110,13 @@ append_head(StringInfo out, const Subject &subject, HeapTuple tuple)
 	const char *owner = role_name(form->relowner);
 	bool isnull = true;
 
-	json::text(out, "kind", "relation");
+	json::string(out, "kind", "relation");
 	json::number(out, "oid", subject.relid);
-	json::text(out, "schema", subject.schema);
-	json::text(out, "name", subject.name);
+	json::string(out, "schema", subject.schema);
+	json::string(out, "name", subject.name);
 	json::character(out, "relkind", form->relkind);
 	json::character(out, "persistence", form->relpersistence);
-	json::text(out, "owner", owner != nullptr ? owner : "");
+	json::string(out, "owner", owner != nullptr ? owner : "");
 	json::character(out, "replica_identity", form->relreplident);
 	append_replica_identity(out, subject);
 	json::boolean(out, "rls", form->relrowsecurity);
@@ -125,14 +125,14 @@ append_head(StringInfo out, const Subject &subject, HeapTuple tuple)
 	if (!isnull)
 		json::text_array(out, "options", options);
 	if (OidIsValid(form->relam))
-		json::text(out, "access_method", get_am_name(form->relam));
+		json::string(out, "access_method", get_am_name(form->relam));
 	if (OidIsValid(form->reloftype)) {
 		HeapTuple type = SearchSysCache1(TYPEOID, ObjectIdGetDatum(form->reloftype));
 		if (HeapTupleIsValid(type)) {
 			auto *type_form = reinterpret_cast<Form_pg_type>(GETSTRUCT(type));
 			json::begin_object(out, "of_type");
-			json::text(out, "schema", schema_name(type_form->typnamespace));
-			json::text(out, "name", NameStr(type_form->typname));
+			json::string(out, "schema", schema_name(type_form->typnamespace));
+			json::string(out, "name", NameStr(type_form->typname));
 			json::number(out, "oid", form->reloftype);
 			json::end_object(out);
 			ReleaseSysCache(type);
@@ -147,15 +147,15 @@ append_relation_reference(StringInfo out, const char *name, Oid relid)
 {
 	json::begin_object(out, name);
 	json::number(out, "oid", relid);
-	json::text(out, "schema", schema_name(get_rel_namespace(relid)));
-	json::text(out, "name", get_rel_name(relid));
+	json::string(out, "schema", schema_name(get_rel_namespace(relid)));
+	json::string(out, "name", get_rel_name(relid));
 	json::end_object(out);
 }
 
 void
 append_fingerprint(StringInfo out, int start)
 {
-	json::text(out, "fingerprint", hash_digits(out->data + start, out->len - start));
+	json::string(out, "fingerprint", hash_digits(out->data + start, out->len - start));
 }
 
 char *
@@ -197,7 +197,7 @@ append_relation(StringInfo out, Oid relid, const Reading *reading)
 	append_head(out, subject, tuple);
 	append_partitioning(out, subject, tuple);
 	append_parents(out, relid);
-	json::text(out, "extension", extension_name_of(RelationRelationId, relid));
+	json::string(out, "extension", extension_name_of(RelationRelationId, relid));
 	if (published != nullptr)
 		append_published(out, published);
 	append_columns(out, subject);

@@ -12,6 +12,7 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_range.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
@@ -59,7 +60,7 @@ append_labels(StringInfo out, Oid typid)
 		auto *label = static_cast<const Label *>(lfirst(cell));
 		json::begin_object(out);
 		json::number(out, "oid", label->oid);
-		json::text(out, "label", label->text);
+		json::string(out, "label", label->text);
 		json::end_object(out);
 	}
 	json::end_array(out);
@@ -74,7 +75,7 @@ append_domain(StringInfo out, Oid typid, const FormData_pg_type *form)
 	if (default_expression != nullptr)
 		append_expression_field(out, "default", default_expression, InvalidOid);
 	if (OidIsValid(form->typcollation) && form->typcollation != get_typcollation(form->typbasetype))
-		json::text(out, "collation", collation_name(form->typcollation));
+		json::string(out, "collation", collation_name(form->typcollation));
 	append_domain_constraints(out, typid);
 }
 
@@ -92,11 +93,11 @@ append_composite(StringInfo out, const FormData_pg_type *form)
 			            return;
 		            json::begin_object(out);
 		            json::number(out, "attnum", attribute->attnum);
-		            json::text(out, "name", NameStr(attribute->attname));
+		            json::string(out, "name", NameStr(attribute->attname));
 		            append_type_reference(out, "type", attribute->atttypid, attribute->atttypmod);
 		            if (OidIsValid(attribute->attcollation) &&
 		                attribute->attcollation != get_typcollation(attribute->atttypid))
-			            json::text(out, "collation", collation_name(attribute->attcollation));
+			            json::string(out, "collation", collation_name(attribute->attcollation));
 		            json::end_object(out);
 	            });
 	json::end_array(out);
@@ -111,18 +112,18 @@ append_range(StringInfo out, Oid typid)
 		return;
 	auto *form = reinterpret_cast<Form_pg_range>(GETSTRUCT(tuple));
 	append_type_reference(out, "subtype", form->rngsubtype, -1);
-	json::text(out, "opclass", operator_class_name(form->rngsubopc));
+	json::string(out, "opclass", operator_class_name(form->rngsubopc));
 	if (OidIsValid(form->rngcollation))
-		json::text(out, "collation", collation_name(form->rngcollation));
+		json::string(out, "collation", collation_name(form->rngcollation));
 	if (OidIsValid(form->rngcanonical))
-		json::text(out, "canonical", format_procedure_qualified(form->rngcanonical));
+		json::string(out, "canonical", format_procedure_qualified(form->rngcanonical));
 	if (OidIsValid(form->rngsubdiff))
-		json::text(out, "diff", format_procedure_qualified(form->rngsubdiff));
+		json::string(out, "diff", format_procedure_qualified(form->rngsubdiff));
 	HeapTuple multirange = SearchSysCache1(TYPEOID, ObjectIdGetDatum(form->rngmultitypid));
 	if (HeapTupleIsValid(multirange)) {
 		json::begin_object(out, "multirange");
 		json::number(out, "oid", form->rngmultitypid);
-		json::text(out, "name", NameStr(reinterpret_cast<Form_pg_type>(GETSTRUCT(multirange))->typname));
+		json::string(out, "name", NameStr(reinterpret_cast<Form_pg_type>(GETSTRUCT(multirange))->typname));
 		json::end_object(out);
 		ReleaseSysCache(multirange);
 	}
@@ -134,18 +135,18 @@ append_type_head(StringInfo out, Oid typid, const FormData_pg_type *form, const 
 {
 	const char *owner = role_name(form->typowner);
 
-	json::text(out, "kind", "type");
+	json::string(out, "kind", "type");
 	json::number(out, "oid", typid);
-	json::text(out, "schema", schema);
-	json::text(out, "name", NameStr(form->typname));
+	json::string(out, "schema", schema);
+	json::string(out, "name", NameStr(form->typname));
 	json::character(out, "typtype", form->typtype);
-	json::text(out, "owner", owner != nullptr ? owner : "");
-	json::text(out, "extension", extension_name_of(TypeRelationId, typid));
+	json::string(out, "owner", owner != nullptr ? owner : "");
+	json::string(out, "extension", extension_name_of(TypeRelationId, typid));
 	json::number(out, "array", form->typarray);
 	if (OidIsValid(form->typarray)) {
 		HeapTuple array = SearchSysCache1(TYPEOID, ObjectIdGetDatum(form->typarray));
 		if (HeapTupleIsValid(array)) {
-			json::text(out, "array_name", NameStr(reinterpret_cast<Form_pg_type>(GETSTRUCT(array))->typname));
+			json::string(out, "array_name", NameStr(reinterpret_cast<Form_pg_type>(GETSTRUCT(array))->typname));
 			ReleaseSysCache(array);
 		}
 	}
@@ -217,12 +218,12 @@ append_type_reference(StringInfo out, const char *name, Oid typid, int32 typmod)
 	json::number(out, "oid", typid);
 	if (HeapTupleIsValid(tuple)) {
 		auto *form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
-		json::text(out, "schema", schema_name(form->typnamespace));
-		json::text(out, "name", NameStr(form->typname));
+		json::string(out, "schema", schema_name(form->typnamespace));
+		json::string(out, "name", NameStr(form->typname));
 		ReleaseSysCache(tuple);
 	}
 	json::number(out, "typmod", typmod);
-	json::text(out, "sql", type_sql(typid, typmod));
+	json::string(out, "sql", type_sql(typid, typmod));
 	json::boolean(out, "builtin", is_built_in(typid));
 	if (OidIsValid(element) && !is_built_in(element))
 		append_type_reference(out, "element", element, typmod);
@@ -306,11 +307,11 @@ append_schema(StringInfo out, Oid nspid)
 	auto *form = reinterpret_cast<Form_pg_namespace>(GETSTRUCT(tuple));
 	const char *owner = role_name(form->nspowner);
 	json::begin_object(out);
-	json::text(out, "kind", "schema");
+	json::string(out, "kind", "schema");
 	json::number(out, "oid", nspid);
-	json::text(out, "name", NameStr(form->nspname));
-	json::text(out, "owner", owner != nullptr ? owner : "");
-	json::text(out, "extension", extension_name_of(NamespaceRelationId, nspid));
+	json::string(out, "name", NameStr(form->nspname));
+	json::string(out, "owner", owner != nullptr ? owner : "");
+	json::string(out, "extension", extension_name_of(NamespaceRelationId, nspid));
 	json::end_object(out);
 	ReleaseSysCache(tuple);
 	return true;
