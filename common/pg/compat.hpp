@@ -83,6 +83,21 @@ attribute_statistics(HeapTuple tuple, TupleDesc descriptor)
 #endif
 }
 
+/*
+ * The minors of late 2026 keep a version of each attribute, an LSN, in attoptions under a reserved name (in the branches
+ * before 19). It is no option, and it differs on any two servers.
+ */
+inline bool
+is_attribute_version(const char *option)
+{
+#ifdef ATTRIBUTE_VERSION_ATTOPTION
+	constexpr char name[] = ATTRIBUTE_VERSION_ATTOPTION "=";
+#else
+	constexpr char name[] = "pg_attver=";
+#endif
+	return strncmp(option, name, sizeof(name) - 1) == 0;
+}
+
 /* The locale of an ICU (17: also builtin) collation: colliculocale became colllocale in 17. */
 inline Datum
 collation_locale(HeapTuple tuple, bool *isnull)

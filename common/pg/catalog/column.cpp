@@ -184,7 +184,7 @@ append_column(StringInfo out, const Subject &subject, const Column *column, Heap
 	json::number(out, "statistics", compat::attribute_statistics(tuple, descriptor));
 	Datum options = heap_getattr(tuple, Anum_pg_attribute_attoptions, descriptor, &isnull);
 	if (!isnull)
-		json::text_array(out, "options", options);
+		json::text_array(out, "options", options, compat::is_attribute_version);
 	json::boolean(out, "local", attribute->attislocal);
 	json::number(out, "inhcount", attribute->attinhcount);
 	json::end_object(out);

@@ -115,7 +115,7 @@ hash_digits(const char *text, int length)
 {
 	uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(text), length, 0);
 
-	return psprintf("%016" INT64_MODIFIER "x", hash);
+	return psprintf("%08x%08x", static_cast<uint32>(hash >> 32), static_cast<uint32>(hash));
 }
 
 } // namespace schemasync::pg::catalog

@@ -66,24 +66,31 @@ read_keys(HeapTuple index)
 	return keys;
 }
 
-/* name=value, ... of a reloptions array */
-void
-append_options(StringInfo out, Datum array)
+/* "<before>name=value, ...)" of a reloptions array; nothing when it is empty */
+bool
+append_options(StringInfo out, const char *before, Datum array)
 {
 	Datum *values = nullptr;
+	bool begun = false;
 	int count = 0;
 
 	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &values, nullptr, &count);
 	for (int i = 0; i < count; i++) {
 		char *name = TextDatumGetCString(values[i]);
+		if (compat::is_attribute_version(name))
+			continue;
 		char *value = strchr(name, '=');
 		if (value != nullptr)
 			*value++ = '\0';
-		appendStringInfo(out, "%s%s", i > 0 ? ", " : "", quote_identifier(name));
+		appendStringInfo(out, "%s%s", begun ? ", " : before, quote_identifier(name));
+		begun = true;
 		/* the grammar takes words and numbers; anything else in quotes */
 		if (value != nullptr)
 			appendStringInfo(out, "=%s", quote_identifier(value) == value ? value : quote_literal_cstr(value));
 	}
+	if (begun)
+		appendStringInfoChar(out, ')');
+	return begun;
 }
 
 void
@@ -137,14 +144,13 @@ append_index_keys(StringInfo out, const Subject &subject, const FormData_pg_inde
 		if (i >= form->indnkeyatts)
 			continue;
 
-		Datum options = get_attoptions(form->indexrelid, static_cast<int16>(i + 1));
+		StringInfoData options;
+		Datum option_array = get_attoptions(form->indexrelid, static_cast<int16>(i + 1));
+		initStringInfo(&options);
+		bool has_options = option_array != 0 && append_options(&options, " (", option_array);
 		append_key_decoration(out, type, keys.collations->values[i], collation, keys.classes->values[i], method,
-		                      options != 0);
-		if (options != 0) {
-			appendStringInfoString(out, " (");
-			append_options(out, options);
-			appendStringInfoChar(out, ')');
-		}
+		                      has_options);
+		appendStringInfoString(out, options.data);
 		if (ordered)
 			append_sort_order(out, keys.options->values[i]);
 		if (operators != nullptr)
@@ -295,11 +301,8 @@ append_index_definition(StringInfo out, const Subject &subject, Oid index, const
 		if (form->indnullsnotdistinct)
 			appendStringInfoString(out, " NULLS NOT DISTINCT");
 		Datum options = SysCacheGetAttr(RELOID, relation, Anum_pg_class_reloptions, &isnull);
-		if (!isnull) {
-			appendStringInfoString(out, " WITH (");
-			append_options(out, options);
-			appendStringInfoChar(out, ')');
-		}
+		if (!isnull)
+			append_options(out, " WITH (", options);
 		Node *predicate = index_nodes(tuple, Anum_pg_index_indpred);
 		if (predicate != nullptr)
 			appendStringInfo(out, " WHERE (%s)", deparse(predicate, subject.relid));

@@ -119,18 +119,26 @@ element(StringInfo out, const char *value)
 	escape_json(out, value);
 }
 
-/* The elements of a text[]. */
+/* The elements of a text[], without those for which leave_out(element) is true; no field when none is left. */
 inline void
-text_array(StringInfo out, const char *name, Datum array)
+text_array(StringInfo out, const char *name, Datum array, bool (*leave_out)(const char *) = nullptr)
 {
+	bool begun = false;
 	Datum *values = nullptr;
 	int count = 0;
 
 	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &values, nullptr, &count);
-	begin_array(out, name);
-	for (int i = 0; i < count; i++)
-		element(out, TextDatumGetCString(values[i]));
-	end_array(out);
+	for (int i = 0; i < count; i++) {
+		const char *value = TextDatumGetCString(values[i]);
+		if (leave_out != nullptr && leave_out(value))
+			continue;
+		if (!begun)
+			begin_array(out, name);
+		begun = true;
+		element(out, value);
+	}
+	if (begun)
+		end_array(out);
 }
 
 } // namespace schemasync::pg::json
