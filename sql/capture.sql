@@ -1,4 +1,5 @@
 -- Each DDL command writes one marker, which says what it touched.
+-- capture_1.out is for 18 and later, where NOT NULL is a constraint that ALTER TABLE makes, drops and lists.
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE EXTENSION schemasync;
@@ -143,9 +144,11 @@ ALTER PUBLICATION pub SET TABLE t;
 ALTER PUBLICATION pub ADD TABLES IN SCHEMA other;
 ALTER PUBLICATION pub DROP TABLE t;
 DROP PUBLICATION pub;
+SET client_min_messages = error;
 CREATE SUBSCRIPTION sub CONNECTION 'dbname=no_such_database password=secret' PUBLICATION pub WITH (connect = false);
 ALTER SUBSCRIPTION sub SET (slot_name = NONE);
 DROP SUBSCRIPTION sub;
+SET client_min_messages = warning;
 DROP TRIGGER trg ON t;
 DROP FUNCTION f();
 SELECT * FROM helper.markers();
