@@ -177,7 +177,7 @@ bool
 on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
                   const Boundary &boundary)
 {
-	Step step{.subscription = subscription, .boundary = boundary, .content = content};
+	Step step(subscription, boundary, content);
 
 	if (prefix == "schemasync.state")
 		return on_state(step);

@@ -19,6 +19,7 @@
 #include "pg/guard.hpp"
 
 extern "C" {
+#include "catalog/pg_type.h"
 #include "parser/parse_coerce.h"
 #include "utils/lsyscache.h"
 }
@@ -87,7 +88,7 @@ execute(const Adoption &adoption, const std::string &sql, Oid role)
 Oid
 creation_role(const Adoption &adoption, const std::string &owner)
 {
-	Step step{.subscription = adoption.subscription, .boundary = {}, .content = {}};
+	Step step(adoption.subscription, {}, {});
 
 	return apply::creation_role(step, owner);
 }
@@ -160,7 +161,7 @@ adopt_relation(Adoption &adoption, const char *text)
 
 	check_fragments(theirs);
 	if (!OidIsValid(relid) && adoption.create) {
-		Step step{.subscription = adoption.subscription, .boundary = {}, .content = {}};
+		Step step(adoption.subscription, {}, {});
 		Sides sides;
 		Oid role = place_of(step, sides, &theirs).run_as;
 		ensure_schema(adoption, theirs.name.schema);
@@ -208,7 +209,7 @@ report_misfits(const Adoption &adoption)
 }
 
 /* The operations that add what theirs has of constraints and indexes and the local table has not. */
-merge::MergeResult
+merge::Result
 missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 {
 	state::Relation before = *sides.base;
@@ -236,12 +237,12 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 bool
 complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
 {
-	Step step{.subscription = subscription, .boundary = {}, .content = {}};
+	Step step(subscription, {}, {});
 	Sides sides = load_sides(step, publisher_oid, nullptr);
 	if (sides.row == nullptr || !sides.ours)
 		return true;
 	const Place place = place_of(step, sides, &*sides.base);
-	merge::MergeResult result = missing_parts(subscription, sides);
+	merge::Result result = missing_parts(subscription, sides);
 	bool all = true;
 
 	if (only_foreign_keys)

@@ -80,7 +80,7 @@ merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type>
 			ours = read_local_type(local);
 
 		const CatalogFacts facts(step.subscription.subid);
-		merge::MergeResult result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr, step.command,
+		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr, step.command,
 		                                              step.subscription.options.policy, &facts);
 		note_changes(step, result);
 		Place place;
@@ -145,7 +145,7 @@ is_current(const Step &step, const state::Type &theirs)
 	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
 
 	return row != nullptr && !theirs.fingerprint.empty() &&
-	       std::strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
 }
 
 bool
@@ -175,8 +175,8 @@ apply_schema(Step &step, const state::Document<state::Schema> &theirs)
 		}
 		Oid local = find_local_schema(schema.name.name);
 		Oid old_local = base ? find_local_schema(base->name.name) : InvalidOid;
-		merge::MergeResult result = merge::merge_schema(base ? &*base : nullptr, schema, OidIsValid(local), OidIsValid(old_local),
-		                                                step.subscription.options.policy);
+		merge::Result result = merge::merge_schema(base ? &*base : nullptr, schema, OidIsValid(local),
+		                                           step.subscription.options.policy, OidIsValid(old_local));
 		note_changes(step, result);
 		Place place;
 		place.publisher_oid = schema.name.oid;
@@ -200,7 +200,7 @@ apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool follo
 	const Policy &policy = step.subscription.options.policy;
 	for (;;) {
 		Oid local = find_local_schema(dropped.name);
-		merge::MergeResult result;
+		merge::Result result;
 		merge::Operation operation;
 		operation.operation = "drop_schema";
 		operation.object_type = "schema";

@@ -141,15 +141,16 @@ static void
 log_refusal(const catalog::Subscription &subscription, const Refused &refused)
 {
 	const char *reason = refused.reason;
+	XLogRecPtr lsn = refused.boundary.commit_lsn;
 
 	ereport(LOG,
 	        (errcode(sqlstate_of(reason)),
 	         errmsg("subscription \"%s\" refused a schema change of %s: %s (%s)", subscription.name,
 	                refused.object_identity != nullptr ? refused.object_identity : "the publisher", reason, summary_of(reason)),
-	         refused.changes != nullptr ? errdetail("%s", refused.changes) : 0,
-	         refused.hint != nullptr ? errhint("%s", refused.hint) : 0,
+	         errdetail("%s", refused.changes != nullptr ? refused.changes : ""),
+	         errhint("%s", refused.hint != nullptr ? refused.hint : ""),
 	         errcontext("transaction %u of the publisher, committed at %X/%X%s%s", refused.boundary.xid,
-	                    LSN_FORMAT_ARGS(refused.boundary.commit_lsn), refused.statement != nullptr ? ", statement: " : "",
+	                    static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn), refused.statement != nullptr ? ", statement: " : "",
 	                    refused.statement != nullptr ? refused.statement : "")));
 }
 

@@ -198,8 +198,9 @@ merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
 	input.mapped = sides.mapped;
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
+	input.resumed = step.resumed();
 	input.descendants = step.descendants_of(theirs);
-	merge::MergeResult result = merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
+	merge::Result result = merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
 	note_changes(step, result);
 	Progress progress = do_operations(step, result, place_of(step, sides, theirs));
 	local_columns = std::move(result.local_columns);
@@ -267,7 +268,7 @@ is_current(const Step &step, const state::Relation &theirs)
 	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
 	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
-	return row != nullptr && std::strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	return row != nullptr && strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
 }
 
 bool

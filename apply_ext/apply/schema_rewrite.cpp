@@ -83,7 +83,7 @@ before_commit(const catalog::Subscription &subscription, const Boundary &boundar
 		return;
 	Oid oid = pending.relations[0];
 	pending.count = 0;
-	Step step{.subscription = subscription, .boundary = boundary, .content = {}};
+	Step step(subscription, boundary, {});
 	step.boundary.ordinal = std::numeric_limits<int>::max(); /* after all messages */
 	begin_boundary(step);
 	Sides sides = load_sides(step, oid, nullptr);

@@ -256,6 +256,12 @@ settle(Step &step, merge::Operation &operation, const Place &place)
 
 } // namespace
 
+bool
+Step::resumed() const
+{
+	return decided || (decision != nullptr && decision->resolution != nullptr && strcmp(decision->resolution, "resumed") == 0);
+}
+
 std::vector<const state::Relation *>
 Step::descendants_of(const state::Relation *relation) const
 {
@@ -297,7 +303,7 @@ record_history(Step &step, const merge::Operation &operation, const std::string 
 }
 
 void
-note_changes(Step &step, const merge::MergeResult &result)
+note_changes(Step &step, const merge::Result &result)
 {
 	for (const merge::Operation &operation : result.operations) {
 		if (operation.change.empty() || operation.verdict == Verdict::Satisfied)
@@ -339,7 +345,7 @@ do_operation(Step &step, merge::Operation &operation, const Place &place)
 }
 
 Progress
-do_operations(Step &step, merge::MergeResult &result, const Place &place)
+do_operations(Step &step, merge::Result &result, const Place &place)
 {
 	for (merge::Operation &operation : result.operations) {
 		Progress progress = do_operation(step, operation, place);

@@ -20,6 +20,11 @@
 namespace schemasync::apply {
 
 struct Step {
+	Step(const catalog::Subscription &subscription_, const Boundary &boundary_, std::string_view content_)
+	    : subscription(subscription_), boundary(boundary_), content(content_)
+	{
+	}
+
 	const catalog::Subscription &subscription;
 	Boundary boundary; /* its ordinal counts the messages that had an effect, so that it is the same at each attempt */
 	std::string_view content;
@@ -33,6 +38,8 @@ struct Step {
 	std::vector<std::string> changes;   /* what the message changes, one line each */
 	std::set<std::string> recorded;     /* operations in the history, so that a second merge does not repeat them */
 
+	/* A person said that the subscriber is as it should be now. */
+	bool resumed() const;
 	/* The relations of the message that are below this one, at any depth. */
 	std::vector<const state::Relation *> descendants_of(const state::Relation *relation) const;
 };
@@ -58,10 +65,10 @@ enum class Progress {
 Progress do_operation(Step &step, merge::Operation &operation, const Place &place);
 
 /* The same for all of a result, until one is not done. */
-Progress do_operations(Step &step, merge::MergeResult &result, const Place &place);
+Progress do_operations(Step &step, merge::Result &result, const Place &place);
 
 /* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
-void note_changes(Step &step, const merge::MergeResult &result);
+void note_changes(Step &step, const merge::Result &result);
 
 void record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql, std::int64_t duration);
 
