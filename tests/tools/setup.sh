@@ -7,19 +7,17 @@ set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 build=$top/build-auto
 progress=$build/log
-packages_log=
+packages_log=$progress/packages.out
 
 say()  { printf '%s\n' "$*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+# nothing may end without a sentence
+set -E
+trap 'printf "%s: line %s of %s failed: %s\n" "${0##*/}" "$LINENO" "${BASH_SOURCE[0]##*/}" "$BASH_COMMAND" >&2' ERR
 
-# as_server COMMAND...: runs it as the user that servers run as. They refuse to run as root.
-as_server() {
-	if [[ $EUID -eq 0 ]]; then
-		setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"
-	else
-		"$@"
-	fi
-}
+# Servers refuse to run as root: "${as[@]}" COMMAND... runs it as the user that they run as.
+as=()
+if [[ $EUID -eq 0 ]]; then as=(setpriv --reuid=postgres --regid=postgres --init-groups --); fi
 
 # as_root COMMAND...
 as_root() {
@@ -48,7 +46,7 @@ choose_major() {
 	for candidate in 18 17 16 15; do
 		if [[ -x /usr/lib/postgresql/$candidate/bin/postgres ]]; then echo $candidate; return; fi
 	done
-	apt-cache depends postgresql 2>/dev/null | sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p' | head -1
+	{ apt-cache depends postgresql 2>/dev/null || true; } | sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p;T;q'
 }
 
 apt() {
@@ -60,12 +58,10 @@ apt() {
 without_cluster() {
 	local conf=/etc/postgresql-common/createcluster.conf saved status=0
 	apt install --no-install-recommends postgresql-common || return
-	saved=$(mktemp)
-	cat $conf >"$saved"
-	{ grep -v '^ *create_main_cluster' "$saved" || true; echo 'create_main_cluster = false'; } | as_root tee $conf >/dev/null
+	saved=$(cat $conf)
+	{ grep -v '^ *create_main_cluster' <<<"$saved" || true; echo 'create_main_cluster = false'; } | as_root tee $conf >/dev/null
 	"$@" || status=$?
-	as_root tee $conf <"$saved" >/dev/null
-	rm -f "$saved"
+	as_root tee $conf <<<"$saved" >/dev/null
 	return $status
 }
 
@@ -73,7 +69,9 @@ install_packages() {
 	local wanted=(g++ meson ninja-build pkg-config python3 perl binutils diffutils util-linux
 		libgtest-dev nlohmann-json3-dev libpq-dev libipc-run-perl)
 	local missing=() p
-	packages_log=$(mktemp)
+	mkdir -p "$progress" 2>/dev/null && [[ -w $progress ]] ||
+		fail "$build cannot be written to; remove it, or copy this folder to where you may write"
+	: >"$packages_log"
 
 	if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 		for p in g++ meson ninja python3 perl "${PG_CONFIG:-pg_config}"; do
@@ -107,7 +105,6 @@ install_packages() {
 			apt install --no-install-recommends "${missing[@]}" || fail_with_log "apt-get install failed"
 		fi
 	fi
-	rm -f "$packages_log"
 }
 
 become_root_or_fail() {
@@ -121,15 +118,14 @@ become_root_or_fail() {
 
 fail_with_log() {
 	tail -15 "$packages_log" >&2
-	rm -f "$packages_log"
-	fail "$1; what it said last is above"
+	fail "$1; what it said last is above, all of it is in $packages_log"
 }
 
 # Root's servers run as user postgres, who may be unable to enter this folder (/root, say). Then everything is done in a
 # copy that is removed at the end.
 work_where_servers_can_read() {
 	local copy status=0
-	if as_server test -r "$top/meson.build" -a -x "$top"; then return; fi
+	if "${as[@]}" test -r "$top/meson.build" -a -x "$top"; then return; fi
 	say "user postgres cannot read $top; working in a copy of it"
 	copy=$(mktemp -d /tmp/schemasync.XXXXXX)
 	trap 'rm -rf "$copy"' EXIT
@@ -162,17 +158,14 @@ build_everything() {
 	pg=${PG_CONFIG:-/usr/lib/postgresql/$major/bin/pg_config}
 	[[ -n ${PG_CONFIG:-} || -x $pg ]] || pg=pg_config
 	say "building against $("$pg" --version)"
-	if [[ -e $build && ! -w $build ]]; then fail "$build belongs to somebody else; remove it and start again"; fi
 	# what another machine or an older checkout left may not be fit to go on with
 	if ! { [[ -f $build/build.ninja ]] && meson setup --reconfigure "$build" "$top" -Dpg_config="$pg" >/dev/null 2>&1; }; then
-		rm -rf "$build"
-		mkdir -p "$build"
-		if ! meson setup "$build" "$top" -Dpg_config="$pg" >"$build/setup.out" 2>&1; then
-			tail -15 "$build/setup.out" >&2
+		find "$build" -mindepth 1 -maxdepth 1 ! -path "$progress" -exec rm -rf {} +
+		if ! meson setup "$build" "$top" -Dpg_config="$pg" >"$progress/setup.out" 2>&1; then
+			tail -15 "$progress/setup.out" >&2
 			fail "the build could not be configured; what meson said last is above"
 		fi
 	fi
-	mkdir -p "$progress"
 	if ! ninja -C "$build" >"$progress/build.out" 2>&1; then
 		grep -E -A8 'FAILED|error:' "$progress/build.out" | head -60 >&2
 		fail "the build failed; the whole output is in $progress/build.out"
