@@ -4,7 +4,7 @@
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/object.hpp"
 #include "apply_ext/catalog/relation.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 
 #include <string>
 
@@ -27,7 +27,8 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
-/* The local oid of what an expression refers to; the names are qualified, and an unknown one may be an ERROR. */
+/* The local oid of what an expression refers to; the names are qualified, and an unknown one may be an ERROR.
+ */
 Oid
 find_referenced_leaf(const char *kind, const char *name)
 {
@@ -76,7 +77,8 @@ find_referenced(const char *kind, const char *name)
 {
 	Oid oid = InvalidOid;
 
-	return pg::try_in_subtransaction([&] { oid = find_referenced_leaf(kind, name); }) == nullptr ? oid : InvalidOid;
+	return pg::try_in_subtransaction([&] { oid = find_referenced_leaf(kind, name); }) == nullptr ? oid
+	                                                                                             : InvalidOid;
 }
 
 struct DependentRow {
@@ -84,8 +86,8 @@ struct DependentRow {
 };
 
 /*
- * What depends normally on a column or on the table as a whole (and its row type), but for the table's own parts. The
- * rule of a view is named as the view.
+ * What depends normally on a column or on the table as a whole (and its row type), but for the table's own
+ * parts. The rule of a view is named as the view.
  */
 constexpr char dependents_sql[] =
     "WITH d AS (SELECT DISTINCT classid, objid, objsubid FROM pg_catalog.pg_depend"
@@ -94,14 +96,18 @@ constexpr char dependents_sql[] =
     "   OR $2 = 0 AND refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"
     "   AND refobjid IN (SELECT t.oid FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0"
     "    UNION SELECT t.typarray FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0)))"
-    " SELECT DISTINCT i.type, i.identity, COALESCE(k.nspname, i.schema), k.relname, COALESCE(k.conname, i.name, '') FROM d"
-    " LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND r.oid = d.objid"
+    " SELECT DISTINCT i.type, i.identity, COALESCE(k.nspname, i.schema), k.relname, COALESCE(k.conname, "
+    "i.name, '') FROM d"
+    " LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND "
+    "r.oid = d.objid"
     "  AND r.rulename = '_RETURN'"
     " LEFT JOIN (SELECT c.oid, c.conname, c.conrelid, t.relname, n.nspname FROM pg_catalog.pg_constraint c"
-    "  JOIN pg_catalog.pg_class t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace) k"
+    "  JOIN pg_catalog.pg_class t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
+    "t.relnamespace) k"
     "  ON d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND k.oid = d.objid"
     " CROSS JOIN LATERAL pg_catalog.pg_identify_object("
-    "  CASE WHEN r.oid IS NULL THEN d.classid ELSE 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid END,"
+    "  CASE WHEN r.oid IS NULL THEN d.classid ELSE "
+    "'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid END,"
     "  COALESCE(r.ev_class, d.objid), CASE WHEN r.oid IS NULL THEN d.objsubid ELSE 0 END) i"
     " WHERE i.identity IS NOT NULL AND COALESCE(r.ev_class, 0) <> $1 AND COALESCE(k.conrelid, 0) <> $1"
     "  AND NOT (d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND (d.objid = $1 OR EXISTS ("
@@ -115,9 +121,10 @@ dependents_leaf(Oid relid, AttrNumber attnum, int *count)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	catalog::Internal internal = catalog::begin_internal();
-	auto rows = static_cast<int>(catalog::run_statement(
-	    dependents_sql, SPI_OK_SELECT, {catalog::oid_parameter(relid), catalog::integer_parameter(attnum)}));
-	auto *result = static_cast<DependentRow *>(MemoryContextAllocZero(caller, sizeof(DependentRow) * (rows + 1)));
+	auto rows =
+	    static_cast<int>(catalog::run(dependents_sql, {catalog::as_oid(relid), catalog::as_int4(attnum)}));
+	auto *result =
+	    static_cast<DependentRow *>(MemoryContextAllocZero(caller, sizeof(DependentRow) * (rows + 1)));
 
 	for (int i = 0; i < rows; i++)
 		result[i] = {catalog::result_text(i, 1, caller), catalog::result_text(i, 2, caller),
@@ -244,7 +251,9 @@ CatalogFacts::dependents(const state::Relation &relation, state::AttrNumber attn
 int
 CatalogFacts::server_version() const
 {
-	return pg::call([] { return static_cast<int>(strtol(GetConfigOption("server_version_num", false, false), nullptr, 10)); });
+	return pg::call([] {
+		return static_cast<int>(strtol(GetConfigOption("server_version_num", false, false), nullptr, 10));
+	});
 }
 
 } // namespace schemasync::apply

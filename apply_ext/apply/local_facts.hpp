@@ -24,7 +24,8 @@ public:
 	std::optional<state::Name> local_relation(state::Oid publisher_oid) const override;
 	state::Oid local_type(state::Oid publisher_oid) const override;
 	std::optional<std::string> digest(const state::Reference &reference) const override;
-	std::vector<merge::Dependent> dependents(const state::Relation &relation, state::AttrNumber attnum) const override;
+	std::vector<merge::Dependent> dependents(const state::Relation &relation,
+	                                         state::AttrNumber attnum) const override;
 	int server_version() const override;
 
 private:

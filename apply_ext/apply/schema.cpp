@@ -21,17 +21,19 @@ namespace schemasync::apply {
 
 namespace {
 
-/* Counts the messages of one transaction that had an effect. Plain data: one transaction is applied at a time. */
+/* Counts the messages of one transaction that had an effect. Plain data: one transaction is applied at a
+ * time. */
 struct {
 	XLogRecPtr commit_lsn;
 	TransactionId xid;
-	int seen;   /* the caller's ordinal of the last message; it starts again when the transaction is tried again */
+	int seen; /* the caller's ordinal of the last message; it starts again when the transaction is tried again
+	           */
 	int counted;
 } current_transaction;
 
 /*
- * The number of a boundary must be the same at each attempt, while the stream repeats a relation's state in each session:
- * only messages that change something count.
+ * The number of a boundary must be the same at each attempt, while the stream repeats a relation's state in
+ * each session: only messages that change something count.
  */
 int
 next_ordinal(const Boundary &boundary, bool counts)
@@ -50,7 +52,8 @@ parsed(state::Parsed<T> result, std::string_view prefix)
 	if (auto *error = std::get_if<state::ParseError>(&result))
 		pg::call([&] {
 			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("message %.*s of the publisher cannot be read", static_cast<int>(prefix.size()), prefix.data()),
+			                errmsg("message %.*s of the publisher cannot be read",
+			                       static_cast<int>(prefix.size()), prefix.data()),
 			                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
 		});
 	return std::get<T>(std::move(result));
@@ -80,8 +83,9 @@ on_state(Step &step)
 }
 
 /*
- * Does the parts of a message in order. One that fails because of another of them (a foreign key still points to what is
- * dropped, a table to refer to is not there yet) is tried again after the rest, as long as that helps.
+ * Does the parts of a message in order. One that fails because of another of them (a foreign key still points
+ * to what is dropped, a table to refer to is not there yet) is tried again after the rest, as long as that
+ * helps.
  */
 void
 do_all(Step &step, std::vector<std::function<bool()>> parts)
@@ -135,9 +139,10 @@ on_ddl(Step &step)
 			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_type(step, oid); });
 		else if (dropped.class_name == "pg_namespace") {
 			/* asked before the tables in it are dropped and forgotten */
-			bool followed =
-			    pg::call([&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
-			parts.emplace_back([&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
+			bool followed = pg::call(
+			    [&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
+			parts.emplace_back(
+			    [&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
 		}
 	}
 	do_all(step, std::move(parts));
@@ -162,7 +167,8 @@ begin_boundary(Step &step)
 {
 	step.boundary.ordinal = next_ordinal(step.boundary, true);
 	step.decision = pg::call([&] {
-		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn, step.boundary.ordinal);
+		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn,
+		                              step.boundary.ordinal);
 	});
 }
 
@@ -174,8 +180,8 @@ end_boundary(const Step &step)
 }
 
 bool
-on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
-                  const Boundary &boundary)
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
+                  std::string_view content, const Boundary &boundary)
 {
 	Step step(subscription, boundary, content);
 
@@ -185,7 +191,8 @@ on_schema_message(const catalog::Subscription &subscription, std::string_view pr
 		return on_ddl(step);
 	if (prefix == "schemasync.rewrite")
 		return on_rewrite(step);
-	return false; /* a prefix of a later version: what must be understood is announced by the state's version */
+	return false; /* a prefix of a later version: what must be understood is announced by the state's version
+	               */
 }
 
 } // namespace schemasync::apply

@@ -46,7 +46,8 @@ std::optional<T>
 stored(state::Parsed<T> parsed)
 {
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("stored state of an object cannot be read: " + error->where + ": " + error->what);
+		throw std::runtime_error("stored state of an object cannot be read: " + error->where + ": " +
+		                         error->what);
 	return std::get<T>(std::move(parsed));
 }
 
@@ -80,12 +81,13 @@ merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type>
 			ours = read_local_type(local);
 
 		const CatalogFacts facts(step.subscription.subid);
-		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr, step.command,
-		                                              step.subscription.options.policy, &facts);
+		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr,
+		                                         step.command, step.subscription.options.policy, &facts);
 		note_changes(step, result);
 		Place place;
 		place.publisher_oid = publisher_oid;
-		place.run_as = ours ? owner_of_type(local) : creation_role(step, value != nullptr ? value->owner : std::string());
+		place.run_as = ours ? owner_of_type(local)
+		                    : creation_role(step, value != nullptr ? value->owner : std::string());
 		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
 		if (progress == Progress::Later)
 			return false;
@@ -241,13 +243,15 @@ record_ignored(Step &step)
 		if (object.extension)
 			record_ignored_object(step, object.type, object.identity, "member of an extension");
 		else if (!is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+			record_ignored_object(step, object.type, object.identity,
+			                      "this class of objects is not followed");
 		else if (nothing)
 			record_ignored_object(step, object.type, object.identity, "changes nothing that is followed");
 	}
 	for (const merge::DroppedObject &object : step.command.dropped)
 		if (object.original && !is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+			record_ignored_object(step, object.type, object.identity,
+			                      "this class of objects is not followed");
 	if (step.recorded.empty() && step.command.captured)
 		record_ignored_object(step, "", "", "changes nothing that is followed");
 }

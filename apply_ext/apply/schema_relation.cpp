@@ -46,8 +46,8 @@ is_taken(const merge::ColumnMap &map, AttrNumber local)
 }
 
 /*
- * The stored pairs without those whose local column is gone. A publisher column that lost its partner that way (a DBA
- * dropped and added a column by hand) finds one by its new name, else by its old one.
+ * The stored pairs without those whose local column is gone. A publisher column that lost its partner that
+ * way (a DBA dropped and added a column by hand) finds one by its new name, else by its old one.
  */
 merge::ColumnMap
 valid_columns(const catalog::RelationRow &row, const state::Relation &base, const state::Relation *theirs,
@@ -63,7 +63,8 @@ valid_columns(const catalog::RelationRow &row, const state::Relation &base, cons
 			lost.push_back(row.pairs[i].publisher);
 	}
 	for (AttrNumber attnum : lost) {
-		const state::Column *named[] = {theirs != nullptr ? column_of(*theirs, attnum) : nullptr, column_of(base, attnum)};
+		const state::Column *named[] = {theirs != nullptr ? column_of(*theirs, attnum) : nullptr,
+		                                column_of(base, attnum)};
 		for (const state::Column *column : named) {
 			const state::Column *own = column == nullptr ? nullptr : column_of(ours, column->name);
 			if (own != nullptr && !is_taken(map, own->attnum)) {
@@ -79,7 +80,8 @@ Oid
 first_relation(std::initializer_list<const state::Relation *> named)
 {
 	for (const state::Relation *relation : named) {
-		Oid relid = relation == nullptr ? InvalidOid : find_local_relation(relation->name.schema, relation->name.name);
+		Oid relid = relation == nullptr ? InvalidOid
+		                                : find_local_relation(relation->name.schema, relation->name.name);
 		if (OidIsValid(relid))
 			return relid;
 	}
@@ -103,7 +105,8 @@ is_new(const Step &step, const state::Relation &theirs)
 	return false;
 }
 
-/* A published relation that the subscription does not know and that was not made in the stream: its rows must be copied. */
+/* A published relation that the subscription does not know and that was not made in the stream: its rows must
+ * be copied. */
 [[noreturn]] void
 refuse_unknown(Step &step, const state::Relation &theirs, const Sides &sides)
 {
@@ -200,7 +203,8 @@ merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
 	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
 	input.resumed = step.resumed();
 	input.descendants = step.descendants_of(theirs);
-	merge::Result result = merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
+	merge::Result result =
+	    merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
 	note_changes(step, result);
 	Progress progress = do_operations(step, result, place_of(step, sides, theirs));
 	local_columns = std::move(result.local_columns);
@@ -218,7 +222,8 @@ load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
 	if (sides.row != nullptr) {
 		auto parsed = state::parse_relation(sides.row->base);
 		if (auto *error = std::get_if<state::ParseError>(&parsed))
-			throw std::runtime_error("stored state of a relation cannot be read: " + error->where + ": " + error->what);
+			throw std::runtime_error("stored state of a relation cannot be read: " + error->where + ": " +
+			                         error->what);
 		sides.base = std::get<state::Relation>(std::move(parsed));
 		if (OidIsValid(sides.row->relid) && local_relation_exists(sides.row->relid)) {
 			sides.mapped = true;
@@ -244,7 +249,9 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 	Place place;
 
 	place.theirs = theirs;
-	place.publisher_oid = theirs != nullptr ? theirs->name.oid : sides.base ? sides.base->name.oid : InvalidOid;
+	place.publisher_oid = theirs != nullptr ? theirs->name.oid
+	                      : sides.base      ? sides.base->name.oid
+	                                        : InvalidOid;
 	if (sides.ours) {
 		place.ours = &*sides.ours;
 		place.columns = &sides.columns;
@@ -254,7 +261,8 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 		/* A partition or child is made by its parent's owner, since nobody else may. */
 		const CatalogFacts facts(step.subscription.subid);
 		for (const state::Name &parent : theirs->parents)
-			if (std::optional<state::Name> local = facts.local_relation(parent.oid); local && !OidIsValid(place.run_as))
+			if (std::optional<state::Name> local = facts.local_relation(parent.oid);
+			    local && !OidIsValid(place.run_as))
 				place.run_as = owner_of_relation(local->oid);
 	}
 	if (!OidIsValid(place.run_as))
@@ -267,8 +275,10 @@ is_current(const Step &step, const state::Relation &theirs)
 {
 	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
-	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
-	return row != nullptr && strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	const auto *row =
+	    pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
+	return row != nullptr &&
+	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
 }
 
 bool
@@ -282,7 +292,8 @@ apply_relation(Step &step, const state::Document<state::Relation> &theirs)
 		Sides sides = load_sides(step, theirs.value.name.oid, &theirs.value);
 		if (sides.row == nullptr && !is_new(step, theirs.value))
 			refuse_unknown(step, theirs.value, sides);
-		Progress progress = step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
+		Progress progress =
+		    step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)

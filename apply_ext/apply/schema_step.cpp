@@ -46,8 +46,9 @@ classify(const ErrorData *error)
 		return Reason::LocalDependents;
 	case ERRCODE_FEATURE_NOT_SUPPORTED:
 		/* "cannot alter type of a column used by a view or rule" names what depends in its detail */
-		return error->detail != nullptr && strstr(error->detail, " depends on ") != nullptr ? Reason::LocalDependents
-		                                                                                    : Reason::ApplyFailed;
+		return error->detail != nullptr && strstr(error->detail, " depends on ") != nullptr
+		           ? Reason::LocalDependents
+		           : Reason::ApplyFailed;
 	case ERRCODE_DUPLICATE_TABLE:
 	case ERRCODE_DUPLICATE_OBJECT:
 	case ERRCODE_DUPLICATE_COLUMN:
@@ -64,13 +65,15 @@ classify(const ErrorData *error)
 	}
 }
 
-/* The condition that the rows which violate a constraint fulfil; empty when the error is no such violation. */
+/* The condition that the rows which violate a constraint fulfil; empty when the error is no such violation.
+ */
 std::string
 violation_of(const ErrorData *error, const Place &place)
 {
 	if (error->sqlerrcode == ERRCODE_NOT_NULL_VIOLATION && error->column_name != nullptr)
 		return quote_name(error->column_name) + " IS NULL";
-	if (error->sqlerrcode != ERRCODE_CHECK_VIOLATION || error->constraint_name == nullptr || place.theirs == nullptr)
+	if (error->sqlerrcode != ERRCODE_CHECK_VIOLATION || error->constraint_name == nullptr ||
+	    place.theirs == nullptr)
 		return {};
 	for (const state::Constraint &constraint : place.theirs->constraints)
 		if (constraint.name == error->constraint_name && constraint.expr)
@@ -115,12 +118,15 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 	if (!violation.empty()) {
 		std::int64_t count = count_rows_where(place.relid, violation);
 		if (count >= 0)
-			add_sentence(operation.detail, std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
-		operation.hint = "Repair the subscriber's rows where " + violation + ", then: SELECT schemasync_resume('{subscription}');";
+			add_sentence(operation.detail,
+			             std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
+		operation.hint = "Repair the subscriber's rows where " + violation +
+		                 ", then: SELECT schemasync_resume('{subscription}');";
 	}
 }
 
-/* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for rows. */
+/* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
+ * rows. */
 void
 forbid(const Step &step, merge::Operation &operation, const Place &place)
 {
@@ -129,8 +135,8 @@ forbid(const Step &step, merge::Operation &operation, const Place &place)
 
 	operation.verdict = Verdict::Refuse;
 	operation.reason = Reason::ApplyFailed;
-	operation.detail = "it would run as role \"" + or_empty(owner) + "\", which the owner of the subscription, \"" +
-	                   or_empty(self) + "\", may not become";
+	operation.detail = "it would run as role \"" + or_empty(owner) +
+	                   "\", which the owner of the subscription, \"" + or_empty(self) + "\", may not become";
 	operation.hint = "GRANT " + quote_name(or_empty(owner)) + " TO " + quote_name(or_empty(self)) +
 	                 ";\nSELECT schemasync_resume('{subscription}');";
 }
@@ -174,7 +180,8 @@ run_decision(Step &step, merge::Operation &operation, const Place &place)
 	const char *sql = suggested ? decision.suggested_sql : decision.resolution_sql;
 
 	if (sql == nullptr) {
-		operation.detail += suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
+		operation.detail +=
+		    suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
 		refuse(step, operation, place);
 	}
 	const catalog::Options &options = step.subscription.options;
@@ -193,7 +200,8 @@ run_decision(Step &step, merge::Operation &operation, const Place &place)
 	TimestampTz start = GetCurrentTimestamp();
 	Executed executed = pg::call([&] { return execute_ddl(execution); });
 	if (executed.outcome != Outcome::Done) {
-		operation.reason = executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
+		operation.reason =
+		    executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
 		operation.detail = "the SQL of the resolution failed: " + or_empty(executed.error->message);
 		refuse(step, operation, place);
 	}
@@ -229,7 +237,9 @@ check_skip(const Step &step, merge::Operation &operation, const Place &place)
 			missing += (missing.empty() ? "" : ", ") + column.name;
 	}
 	if (!missing.empty()) {
-		operation.detail += "; it cannot be skipped: the rows that follow have values for columns that are not here: " + missing;
+		operation.detail +=
+		    "; it cannot be skipped: the rows that follow have values for columns that are not here: " +
+		    missing;
 		refuse(step, operation, place);
 	}
 }
@@ -238,7 +248,8 @@ check_skip(const Step &step, merge::Operation &operation, const Place &place)
 Progress
 settle(Step &step, merge::Operation &operation, const Place &place)
 {
-	if (step.may_defer && (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
+	if (step.may_defer &&
+	    (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
 		return Progress::Later;
 	const char *resolution = step.decision != nullptr && !step.decided ? step.decision->resolution : nullptr;
 	if (resolution == nullptr || strcmp(resolution, "resumed") == 0 || strcmp(resolution, "satisfied") == 0)
@@ -259,7 +270,8 @@ settle(Step &step, merge::Operation &operation, const Place &place)
 bool
 Step::resumed() const
 {
-	return decided || (decision != nullptr && decision->resolution != nullptr && strcmp(decision->resolution, "resumed") == 0);
+	return decided || (decision != nullptr && decision->resolution != nullptr &&
+	                   strcmp(decision->resolution, "resumed") == 0);
 }
 
 std::vector<const state::Relation *>
@@ -279,9 +291,12 @@ Step::descendants_of(const state::Relation *relation) const
 }
 
 void
-record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql, std::int64_t duration)
+record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql,
+               std::int64_t duration)
 {
-	if (!step.recorded.insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change).second)
+	if (!step.recorded
+	         .insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change)
+	         .second)
 		return;
 	const std::string_view verdict = name(operation.verdict);
 	const char *reason = operation.reason == Reason::None ? nullptr : info(operation.reason).name.data();
@@ -321,7 +336,8 @@ do_operation(Step &step, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
 		return settle(step, operation, place);
-	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore || operation.sql.empty()) {
+	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore ||
+	    operation.sql.empty()) {
 		record_history(step, operation, "", 0);
 		return Progress::Done;
 	}

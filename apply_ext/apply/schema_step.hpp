@@ -1,6 +1,6 @@
 /*
- * The work on one schema message, shared by the files apply/schema*.cpp: what is known of the boundary, what was decided
- * about it, what was found so far, and how one operation is executed or refused.
+ * The work on one schema message, shared by the files apply/schema*.cpp: what is known of the boundary, what
+ * was decided about it, what was found so far, and how one operation is executed or refused.
  *
  * Zone: server code; functions throw pg::Error and Refused.
  */
@@ -26,17 +26,21 @@ struct Step {
 	}
 
 	const catalog::Subscription &subscription;
-	Boundary boundary; /* its ordinal counts the messages that had an effect, so that it is the same at each attempt */
+	Boundary boundary; /* its ordinal counts the messages that had an effect, so that it is the same at each
+	                      attempt */
 	std::string_view content;
 	merge::Command command;
 	const catalog::Decision *decision = nullptr; /* a person's, about this boundary */
-	bool decided = false;  /* the decision's SQL was run */
-	bool skipping = false; /* the decision is to accept without changing */
-	bool may_defer = false; /* what fails for the sake of other objects of the message is tried again after them */
-	bool changed = false;   /* the local schema */
-	const std::vector<state::Document<state::Relation>> *relations = nullptr; /* all of the message, parents first */
-	std::vector<std::string> changes;   /* what the message changes, one line each */
-	std::set<std::string> recorded;     /* operations in the history, so that a second merge does not repeat them */
+	bool decided = false;                        /* the decision's SQL was run */
+	bool skipping = false;                       /* the decision is to accept without changing */
+	bool may_defer =
+	    false; /* what fails for the sake of other objects of the message is tried again after them */
+	bool changed = false; /* the local schema */
+	const std::vector<state::Document<state::Relation>> *relations =
+	    nullptr;                      /* all of the message, parents first */
+	std::vector<std::string> changes; /* what the message changes, one line each */
+	std::set<std::string>
+	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
 	/* A person said that the subscriber is as it should be now. */
 	bool resumed() const;
@@ -47,7 +51,7 @@ struct Step {
 /* Where an operation is executed: what it belongs to, as far as it is there. */
 struct Place {
 	Oid run_as = InvalidOid;
-	Oid relid = InvalidOid;                   /* the local relation */
+	Oid relid = InvalidOid; /* the local relation */
 	Oid publisher_oid = InvalidOid;
 	const state::Relation *theirs = nullptr;
 	const state::Relation *ours = nullptr;
@@ -70,7 +74,8 @@ Progress do_operations(Step &step, merge::Result &result, const Place &place);
 /* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
 void note_changes(Step &step, const merge::Result &result);
 
-void record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql, std::int64_t duration);
+void record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql,
+                    std::int64_t duration);
 
 /* The role that new objects belong to. */
 Oid creation_role(const Step &step, const std::string &publisher_owner);

@@ -17,11 +17,13 @@ extern "C" {
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_database.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
 #include "replication/message.h"
 #include "utils/acl.h"
 #include "utils/syscache.h"
+#include "utils/wait_event.h"
 }
 
 namespace schemasync::pg::compat {
@@ -142,6 +144,29 @@ member_can_set_role(Oid member, Oid role)
 	return ::member_can_set_role(member, role);
 #else
 	return is_member_of_role(member, role);
+#endif
+}
+
+/* 17: wait events of extensions have names; before, all of them are "Extension". Remember the result: each call looks the name up. */
+inline uint32
+wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* 16: one object_aclcheck in place of pg_database_aclcheck and its kin. */
+inline bool
+may_create_in_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, database, role, ACL_CREATE) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(database, role, ACL_CREATE) == ACLCHECK_OK;
 #endif
 }
 
