@@ -19,6 +19,7 @@ public:
 	bool relation_exists(std::string_view schema, std::string_view name) const override;
 	bool table_exists(std::string_view schema, std::string_view name) const override;
 	bool type_exists(std::string_view schema, std::string_view name) const override;
+	char type_kind(std::string_view schema, std::string_view name) const override;
 	bool collation_exists(std::string_view name) const override;
 	bool role_exists(std::string_view name) const override;
 	std::optional<state::Name> local_relation(state::Oid publisher_oid) const override;
@@ -26,6 +27,8 @@ public:
 	std::optional<std::string> digest(const state::Reference &reference) const override;
 	std::vector<merge::Dependent> dependents(const state::Relation &relation,
 	                                         state::AttrNumber attnum) const override;
+	std::vector<merge::Dependent> type_dependents(std::string_view schema,
+	                                              std::string_view name) const override;
 	int server_version() const override;
 
 private:

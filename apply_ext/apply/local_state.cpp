@@ -21,6 +21,7 @@ extern "C" {
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -103,32 +104,35 @@ describe_leaf(Oid oid, bool is_type)
 	return found ? out.data : nullptr;
 }
 
+/* Whether the file of one (locked) relation has a block. */
 bool
 one_has_blocks(Oid relid)
 {
-	Relation relation = try_table_open(relid, AccessShareLock);
-
+	Relation relation = try_table_open(relid, NoLock);
 	if (relation == nullptr)
 		return false;
-	bool has = !RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || RelationGetNumberOfBlocks(relation) > 0;
-	if (relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-		has = false;
+	bool has = RELKIND_HAS_STORAGE(relation->rd_rel->relkind) && RelationGetNumberOfBlocks(relation) > 0;
 	table_close(relation, NoLock);
 	return has;
 }
 
 /*
- * A file with blocks may still hold no row: the decision is left to a scan that stops at the first one. It
- * runs as the current (super)user, so that row security hides nothing.
+ * A file with blocks may still hold no row: the decision is left to a scan that stops at the first one. It runs as the
+ * current (super)user, so that row security hides nothing. No lock is waited for here: the change itself does that, with
+ * a timeout.
  */
 bool
 has_rows_leaf(Oid relid)
 {
 	bool blocks = false;
-	List *relations = find_all_inheritors(relid, AccessShareLock, nullptr);
+	List *relations = find_all_inheritors(relid, NoLock, nullptr);
 
-	for (int i = 0; i < list_length(relations) && !blocks; i++)
-		blocks = one_has_blocks(list_nth_oid(relations, i));
+	for (int i = 0; i < list_length(relations); i++) {
+		Oid member = list_nth_oid(relations, i);
+		if (!ConditionalLockRelationOid(member, AccessShareLock))
+			return true;
+		blocks = blocks || one_has_blocks(member);
+	}
 	if (!blocks)
 		return false;
 
