@@ -15,6 +15,7 @@
 
 extern "C" {
 #include "commands/async.h"
+#include "utils/memutils.h"
 }
 
 namespace schemasync::apply {
@@ -179,20 +180,33 @@ end_boundary(const Step &step)
 		pg::call([&] { close_leaf(step.subscription, step.decision->refusal_id); });
 }
 
+/*
+ * What the work leaves behind is given back at its end. An error keeps the context: what is thrown lies in it, and it is a
+ * child of the caller's.
+ */
 bool
-on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
-                  std::string_view content, const Boundary &boundary)
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
+                  const Boundary &boundary)
 {
-	Step step(subscription, boundary, content);
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext context =
+	    pg::call([] { return AllocSetContextCreate(CurrentMemoryContext, "schemasync schema message", ALLOCSET_DEFAULT_SIZES); });
+	bool changed = false;
 
-	if (prefix == "schemasync.state")
-		return on_state(step);
-	if (prefix == "schemasync.ddl")
-		return on_ddl(step);
-	if (prefix == "schemasync.rewrite")
-		return on_rewrite(step);
-	return false; /* a prefix of a later version: what must be understood is announced by the state's version
-	               */
+	MemoryContextSwitchTo(context);
+	{
+		Step step(subscription, boundary, content);
+		if (prefix == "schemasync.state")
+			changed = on_state(step);
+		else if (prefix == "schemasync.ddl")
+			changed = on_ddl(step);
+		else if (prefix == "schemasync.rewrite")
+			changed = on_rewrite(step);
+		/* else a prefix of a later version: what must be understood is announced by the states' version */
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+	return changed;
 }
 
 } // namespace schemasync::apply
