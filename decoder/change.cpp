@@ -204,7 +204,7 @@ send_truncated(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count, Re
 bool
 is_reserved(const char *prefix)
 {
-	return strncmp(prefix, wire::prefix_reserved, sizeof(wire::prefix_reserved) - 1) == 0;
+	return strncmp(prefix, wire::reserved_prefix, sizeof(wire::reserved_prefix) - 1) == 0;
 }
 
 } // namespace

@@ -219,7 +219,7 @@ void
 write_logical_message(StringInfoData *out, TransactionId xid, XLogRecPtr lsn, bool transactional,
                       const char *prefix, const char *content, Size size)
 {
-	put_kind(out, wire::Message::Logical);
+	put_kind(out, wire::Message::LogicalMessage);
 	put_stream_xid(out, xid);
 	pq_sendbyte(out, transactional ? wire::message_transactional : no_flags);
 	pq_sendint64(out, lsn);

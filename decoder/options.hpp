@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "core/wire/messages.hpp"
+#include "core/wire.hpp"
 
 #include <cstdint>
 

@@ -1,1 +1,140 @@
--- tables
+-- What the extension stores. Nobody but the extension's owner may read or write these tables; people use the views
+-- and functions, and the apply worker reaches them with fixed statements under the owner's identity.
+
+CREATE SCHEMA schemasync;
+
+CREATE TABLE schemasync.subscription (
+	subid bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	name text NOT NULL UNIQUE,
+	owner oid NOT NULL,
+	conninfo text NOT NULL,
+	publications text[] NOT NULL,
+	slot_name text NOT NULL,
+	create_slot boolean NOT NULL,          -- the worker still has to make the slot
+	schema_changes text NOT NULL,
+	copy_schema boolean NOT NULL,
+	copy_data boolean NOT NULL,
+	options jsonb NOT NULL,                -- only what was given; defaults are code
+	enabled boolean NOT NULL,
+	drain boolean NOT NULL DEFAULT false,  -- stop at drain_lsn
+	drain_lsn pg_lsn,
+	state text NOT NULL,                   -- the lasting part of the state: disabled, init, ready, refused, failed, drained
+	state_since timestamptz NOT NULL DEFAULT now(),
+	last_error text,
+	system_identifier text,                -- the publisher's, checked at each connect
+	timeline integer,
+	skip_lsn pg_lsn,                       -- schemasync_skip: the transaction to drop
+	created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- One row for each publisher relation that the subscription knows, published or an ancestor of one that is.
+CREATE TABLE schemasync.relation (
+	subid bigint NOT NULL REFERENCES schemasync.subscription ON DELETE CASCADE,
+	publisher_oid oid NOT NULL,
+	publisher_schema text NOT NULL,
+	publisher_name text NOT NULL,
+	relid oid NOT NULL,                    -- the local relation; 0 when it was dropped here or is kept out by policy
+	base text NOT NULL,                    -- the publisher's state last accepted (docs/wire.md)
+	attmap smallint[] NOT NULL,            -- pairs: publisher attnum, local attnum
+	state text NOT NULL,                   -- init, copying, catchup, ready, refused
+	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
+	copied_rows bigint NOT NULL DEFAULT 0,
+	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
+	PRIMARY KEY (subid, publisher_oid)
+);
+
+-- Bases of the other kinds of objects: types, schemas.
+CREATE TABLE schemasync.object (
+	subid bigint NOT NULL REFERENCES schemasync.subscription ON DELETE CASCADE,
+	class text NOT NULL,                   -- pg_type, pg_namespace, ...
+	publisher_oid oid NOT NULL,
+	local_oid oid NOT NULL,
+	base text NOT NULL,
+	PRIMARY KEY (subid, class, publisher_oid)
+);
+
+CREATE TABLE schemasync.refusal (
+	refusal_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	subid bigint NOT NULL,
+	subscription text NOT NULL,
+	status text NOT NULL DEFAULT 'open',
+	reason text NOT NULL,
+	object_type text,
+	object_identity text,
+	statement text,
+	changes text,
+	drift text,
+	suggested_sql text,
+	hint text,
+	publisher_lsn pg_lsn,                  -- the commit LSN of the held transaction
+	commit_time timestamptz,
+	publisher_xid bigint,
+	ordinal integer NOT NULL,              -- the boundary within the transaction, from 1
+	publisher_oid oid,
+	theirs text,                           -- the content of the refused message
+	first_seen timestamptz NOT NULL DEFAULT now(),
+	last_seen timestamptz NOT NULL DEFAULT now(),
+	attempts integer NOT NULL DEFAULT 1,
+	resolved_at timestamptz,
+	resolved_by text,
+	resolution text,                       -- resumed, apply, execute, skip, satisfied
+	resolution_sql text,                   -- what the worker runs at the boundary
+	UNIQUE (subid, publisher_lsn, ordinal)
+);
+
+CREATE TABLE schemasync.ddl_history (
+	history_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	subid bigint NOT NULL,
+	subscription text NOT NULL,
+	publisher_lsn pg_lsn,
+	commit_time timestamptz,
+	operation text NOT NULL,
+	object_type text,
+	object_identity text,
+	verdict text NOT NULL,
+	reason text,
+	applied_sql text,
+	statement text,
+	publisher_user text,
+	duration interval,
+	applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	ordinal integer NOT NULL,
+	detail text
+);
+
+CREATE TABLE schemasync.error (
+	error_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	subid bigint NOT NULL,
+	subscription text NOT NULL,
+	first_seen timestamptz NOT NULL DEFAULT now(),
+	last_seen timestamptz NOT NULL DEFAULT now(),
+	attempts integer NOT NULL DEFAULT 1,
+	worker text NOT NULL,                  -- apply, copy, index
+	sqlstate text NOT NULL,
+	message text NOT NULL,
+	detail text,
+	hint text,
+	context text,
+	relation text,
+	command text,                          -- INSERT, UPDATE, DELETE, TRUNCATE, COPY, DDL
+	key text,
+	publisher_lsn pg_lsn,
+	publisher_xid bigint,
+	resolved_at timestamptz
+);
+
+CREATE TABLE schemasync.conflict (
+	conflict_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	subid bigint NOT NULL,
+	subscription text NOT NULL,
+	seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	relation text NOT NULL,
+	command text NOT NULL,
+	conflict text NOT NULL,                -- insert_exists, update_missing, delete_missing, unique_violation
+	resolution text NOT NULL,              -- error, apply_remote, keep_local
+	key text,
+	local_row text,
+	remote_row text,
+	publisher_lsn pg_lsn,
+	publisher_xid bigint
+);

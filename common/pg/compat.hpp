@@ -6,13 +6,13 @@
  */
 #pragma once
 
+#include <cstdint>
+
 #include "pg/postgres.hpp"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
 #error "schemasync supports PostgreSQL 15 to 19"
 #endif
-
-#include <cstdint>
 
 extern "C" {
 #include "access/attmap.h"
@@ -25,6 +25,7 @@ extern "C" {
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "replication/logical.h"
+#include "replication/message.h"
 #include "replication/origin.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
@@ -248,6 +249,20 @@ is_excluded(const Publication *publication, Oid relid, bool is_partition)
 	(void) relid;
 	(void) is_partition;
 	return false;
+#endif
+}
+
+// ---- logical messages ----
+
+/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
+inline XLogRecPtr
+log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, transactional, flush);
+#else
+	(void) flush;
+	return LogLogicalMessage(prefix, message, size, transactional);
 #endif
 }
 

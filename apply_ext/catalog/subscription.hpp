@@ -1,0 +1,77 @@
+/*
+ * One row of schemasync.subscription as plain data, and the writes that the worker makes to it.
+ *
+ * The statements run as the extension's owner, whoever calls (catalog/internal.hpp).
+ *
+ * Zone: server code (leaves: may ereport).
+ */
+#pragma once
+
+#include <cstdint>
+
+#include "core/policy.hpp"
+
+#include "pg/postgres.hpp"
+
+extern "C" {
+#include "access/xlogdefs.h"
+}
+
+namespace schemasync::catalog {
+
+enum class Conflicts : std::uint8_t { Error, ApplyRemote, KeepLocal };
+enum class Streaming : std::uint8_t { Off, On, Parallel };
+
+/* The options of DESIGN 7 with their defaults. */
+struct Options {
+	Policy policy;
+	Conflicts conflicts = Conflicts::Error;
+	Streaming streaming = Streaming::On;
+	bool auto_refresh = true;
+	bool binary = true;
+	bool two_phase = false;
+	bool origin_none = false;
+	bool run_as_owner = false;
+	int ddl_lock_timeout = 5000;   /* ms; 0: wait for ever */
+	int ddl_lock_retries = 10;
+	int group_commit_delay = 10;   /* ms that a group of small transactions may wait for more; 0: no grouping */
+	int apply_workers = 1;
+	const char *synchronous_commit = "off";
+	const char *ddl_classes = nullptr; /* JSON text of the array, or "all" */
+};
+
+struct Subscription {
+	std::int64_t subid;
+	const char *name;
+	Oid owner;
+	const char *conninfo;
+	const char **publications; /* null-terminated */
+	const char *slot_name;
+	const char *origin_name; /* schemasync_<database oid>_<subid> */
+	bool create_slot, copy_schema, copy_data, enabled, drain;
+	XLogRecPtr drain_lsn, skip_lsn;
+	const char *state; /* the lasting part */
+	const char *system_identifier;
+	Options options;
+};
+
+/* The subscription, palloc'd in the current context; nullptr when there is none. Needs a transaction. */
+Subscription *load_subscription(std::int64_t subid);
+
+/* Sets the lasting state (and last_error; nullptr clears it). Needs a transaction. */
+void save_state(std::int64_t subid, const char *state, const char *last_error);
+
+/*
+ * Records an error of a worker (one row, counted on repeats), the subscription's last_error and state 'failed'.
+ * Needs a transaction of its own.
+ */
+struct ErrorContextInfo {
+	const char *worker, *relation, *command, *key;
+	XLogRecPtr lsn;
+	std::int64_t xid;
+};
+void record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
+/* After success: open errors get their resolved_at. */
+void resolve_errors(std::int64_t subid);
+
+} // namespace schemasync::catalog
