@@ -48,7 +48,8 @@ read_protocol_version(const char *text)
 
 	errno = 0;
 	unsigned long parsed = strtoul(text, &end, 10);
-	if (errno != 0 || *end != '\0')
+	/* minor releases of late 2026 refuse the empty text, too; those before read it as 0, which is refused as well */
+	if (end == text || errno != 0 || *end != '\0')
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid proto_version")));
 	if (parsed > PG_UINT32_MAX)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -93,6 +94,19 @@ read_origin_none(DefElem *element)
 	return false;
 }
 
+/* A boolean, for which 1 and 0 may stand as well. */
+bool
+read_switch(DefElem *element)
+{
+	char *value = defGetString(element);
+
+	if (strcmp(value, "1") == 0)
+		return true;
+	if (strcmp(value, "0") == 0)
+		return false;
+	return defGetBoolean(element);
+}
+
 Rewrites
 read_rewrites(DefElem *element)
 {
@@ -135,7 +149,7 @@ read_option(DefElem *element, Options &options, unsigned &given)
 		options.origin_none = read_origin_none(element);
 	} else if (strcmp(name, "schemasync") == 0) {
 		note_given(given, given_schemasync);
-		options.schemasync = defGetBoolean(element);
+		options.schemasync = read_switch(element);
 	} else if (strcmp(name, "rewrites") == 0) {
 		note_given(given, given_rewrites);
 		options.rewrites = read_rewrites(element);
