@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "pg/postgres.hpp"
 
@@ -17,19 +18,26 @@
 extern "C" {
 #include "access/attmap.h"
 #include "access/htup.h"
+#include "access/htup_details.h"
 #include "catalog/partition.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/primnodes.h"
 #include "replication/logical.h"
 #include "replication/message.h"
 #include "replication/origin.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
+#include "utils/acl.h"
 #include "utils/inval.h"
+#include "utils/syscache.h"
 #if PG_VERSION_NUM >= 160000
 #include "commands/subscriptioncmds.h"
 #include "parser/parse_relation.h"
@@ -41,6 +49,125 @@ extern "C" {
 }
 
 namespace schemasync::pg::compat {
+
+using TreeWalker = bool (*)(Node *, void *);
+using TreeMutator = Node *(*)(Node *, void *);
+
+/* 16 gave the callbacks a prototype; before, C++ took them for functions without arguments. */
+inline bool
+walk_expression(Node *node, TreeWalker walker, void *context)
+{
+#if PG_VERSION_NUM >= 160000
+	return expression_tree_walker_impl(node, walker, context);
+#else
+	auto untyped = reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(walker));
+	return expression_tree_walker(node, untyped, context);
+#endif
+}
+
+inline Node *
+mutate_expression(Node *node, TreeMutator mutator, void *context)
+{
+#if PG_VERSION_NUM >= 160000
+	return expression_tree_mutator_impl(node, mutator, context);
+#else
+	auto untyped = reinterpret_cast<Node *(*)()>(reinterpret_cast<void (*)()>(mutator));
+	return expression_tree_mutator(node, untyped, context);
+#endif
+}
+
+/* The SQL/JSON constructors (16) and query functions (17): their result may depend on settings. */
+inline bool
+is_sql_json(const Node *node)
+{
+#if PG_VERSION_NUM >= 160000
+	if (IsA(node, JsonConstructorExpr))
+		return true;
+#endif
+#if PG_VERSION_NUM >= 170000
+	if (IsA(node, JsonExpr))
+		return true;
+#endif
+	(void) node;
+	return false;
+}
+
+/* pg_attribute.attstattarget: -1 meant the default before 17, NULL since. */
+inline int
+attribute_statistics(HeapTuple tuple, TupleDesc descriptor)
+{
+	bool isnull = true;
+	Datum value = heap_getattr(tuple, Anum_pg_attribute_attstattarget, descriptor, &isnull);
+
+	if (isnull)
+		return -1;
+#if PG_VERSION_NUM >= 170000
+	return DatumGetInt16(value);
+#else
+	return DatumGetInt32(value);
+#endif
+}
+
+/*
+ * The minors of late 2026 keep a version of each attribute, an LSN, in attoptions under a reserved name (in the branches
+ * before 19). It is no option, and it differs on any two servers.
+ */
+inline bool
+is_attribute_version(const char *option)
+{
+#ifdef ATTRIBUTE_VERSION_ATTOPTION
+	constexpr char name[] = ATTRIBUTE_VERSION_ATTOPTION "=";
+#else
+	constexpr char name[] = "pg_attver=";
+#endif
+	return strncmp(option, name, sizeof(name) - 1) == 0;
+}
+
+/* The locale of an ICU (17: also builtin) collation: colliculocale became colllocale in 17. */
+inline Datum
+collation_locale(HeapTuple tuple, bool *isnull)
+{
+#if PG_VERSION_NUM >= 170000
+	return SysCacheGetAttr(COLLOID, tuple, Anum_pg_collation_colllocale, isnull);
+#else
+	return SysCacheGetAttr(COLLOID, tuple, Anum_pg_collation_colliculocale, isnull);
+#endif
+}
+
+/* pg_constraint.conenforced came with 18. */
+inline bool
+constraint_enforced(const FormData_pg_constraint *constraint)
+{
+#if PG_VERSION_NUM >= 180000
+	return constraint->conenforced;
+#else
+	(void) constraint;
+	return true;
+#endif
+}
+
+/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
+inline XLogRecPtr
+log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, transactional, flush);
+#else
+	(void) flush;
+	return LogLogicalMessage(prefix, message, size, transactional);
+#endif
+}
+
+/* 16 told the right to SET ROLE from membership; before, a member may. */
+inline bool
+member_can_set_role(Oid member, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return ::member_can_set_role(member, role);
+#else
+	return is_member_of_role(member, role);
+#endif
+}
 
 // ---- output plugin: what pgoutput of each version does ----
 
@@ -249,20 +376,6 @@ is_excluded(const Publication *publication, Oid relid, bool is_partition)
 	(void) relid;
 	(void) is_partition;
 	return false;
-#endif
-}
-
-// ---- logical messages ----
-
-/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
-inline XLogRecPtr
-log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
-{
-#if PG_VERSION_NUM >= 170000
-	return LogLogicalMessage(prefix, message, size, transactional, flush);
-#else
-	(void) flush;
-	return LogLogicalMessage(prefix, message, size, transactional);
 #endif
 }
 

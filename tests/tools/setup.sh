@@ -166,7 +166,7 @@ build_everything() {
 			fail "the build could not be configured; what meson said last is above"
 		fi
 	fi
-	if ! ninja -C "$build" >"$progress/build.out" 2>&1; then
+	if ! ninja -C "$build" all tests/temp_install.stamp >"$progress/build.out" 2>&1; then
 		grep -E -A8 'FAILED|error:' "$progress/build.out" | head -60 >&2
 		fail "the build failed; the whole output is in $progress/build.out"
 	fi
