@@ -20,6 +20,7 @@ extern "C" {
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
 #include "replication/message.h"
+#include "utils/acl.h"
 #include "utils/syscache.h"
 }
 
@@ -130,6 +131,17 @@ log_logical_message(const char *prefix, const char *message, Size size, bool tra
 #else
 	(void) flush;
 	return LogLogicalMessage(prefix, message, size, transactional);
+#endif
+}
+
+/* 16 told the right to SET ROLE from membership; before, a member may. */
+inline bool
+member_can_set_role(Oid member, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return ::member_can_set_role(member, role);
+#else
+	return is_member_of_role(member, role);
 #endif
 }
 
