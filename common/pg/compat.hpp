@@ -159,4 +159,11 @@ may_create_in_database(Oid database, Oid role)
 #endif
 }
 
+/* LSN_FORMAT_ARGS checks its argument with a C builtin that C++ does not have. palloc'd. */
+inline char *
+lsn_text(XLogRecPtr lsn)
+{
+	return psprintf("%X/%X", static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn));
+}
+
 } // namespace schemasync::pg::compat
