@@ -28,8 +28,8 @@ sources = read("common/**/*.[ch]pp", "decoder/*.[ch]pp", "apply_ext/**/*.[ch]pp"
 
 functions = set(re.findall(r"CREATE\s+(?:FUNCTION|PROCEDURE)\s+@extschema@\.(\w+)", script, re.I))
 views = set(re.findall(r"CREATE\s+VIEW\s+@extschema@\.(\w+)", script, re.I))
-if not functions or len(manual) < 2:
-    print("neither functions nor a manual yet")
+if not functions or not os.path.exists(os.path.join(root, "docs/reference.md")):
+    print("neither functions nor a reference manual yet")
     sys.exit(SKIP)
 
 reasons = set()
