@@ -11,6 +11,7 @@ extern "C" {
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -124,8 +125,8 @@ wait_for(std::int64_t subid, const char *name, XLogRecPtr lsn, Goal goal, std::i
 		if (now >= end) {
 			worker::end_wait();
 			ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
-			                errmsg("timeout: subscription \"%s\" has not come to %X/%X", name, LSN_FORMAT_ARGS(lsn)),
-			                errdetail("It has come to %X/%X.", LSN_FORMAT_ARGS(reached))));
+			                errmsg("timeout: subscription \"%s\" has not come to %s", name, pg::compat::lsn_text(lsn)),
+			                errdetail("It has come to %s.", pg::compat::lsn_text(reached))));
 		}
 		worker::announce_wait(subid, lsn);
 		long longest = timeout < 0 ? 200L : static_cast<long>(Min((end - now) / 1000 + 1, std::int64_t{200}));

@@ -128,8 +128,8 @@ skip(const char *name, XLogRecPtr lsn)
 	worker::Status status = {};
 	if (worker::get_status(subscription->subid, &status) && lsn < status.applied)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-		                errmsg("position %X/%X has already been applied", LSN_FORMAT_ARGS(lsn)),
-		                errdetail("Subscription \"%s\" has come to %X/%X.", name, LSN_FORMAT_ARGS(status.applied))));
+		                errmsg("position %s has already been applied", pg::compat::lsn_text(lsn)),
+		                errdetail("Subscription \"%s\" has come to %s.", name, pg::compat::lsn_text(status.applied))));
 
 	Internal internal = begin_internal();
 	run("UPDATE schemasync.subscription SET skip_lsn = $2 WHERE subid = $1", {as_int8(subscription->subid), as_lsn(lsn)});

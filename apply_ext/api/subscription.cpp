@@ -1,13 +1,15 @@
 /*
  * schemasync_create_subscription, schemasync_alter_subscription, schemasync_drop_subscription.
  */
-#include "apply_ext/api/preflight.hpp"
 #include "apply_ext/api/target.hpp"
+
+#include "apply_ext/api/preflight.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/options.hpp"
 #include "apply_ext/worker/control.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -244,7 +246,7 @@ create_subscription(Given given)
 	worker::lock_subscription(subid);
 	insert_subscription(subid, given, slot_name, identifier);
 	make_origin(subid);
-	worker::restart_at_commit(subid);
+	worker::start_at_commit(subid);
 }
 
 /* Raises when something is to be changed that the finished copy has settled. */

@@ -3,7 +3,7 @@
 
 CREATE FUNCTION schemasync.is_visible(owner oid) RETURNS boolean LANGUAGE sql STABLE
 RETURN pg_catalog.pg_has_role(current_user, owner, 'USAGE')
-	OR pg_catalog.pg_has_role(current_user, 'pg_monitor'::pg_catalog.regrole::pg_catalog.oid, 'USAGE');
+	OR pg_catalog.pg_has_role(current_user, 'pg_monitor', 'USAGE');
 
 CREATE VIEW @extschema@.schemasync_subscriptions WITH (security_barrier) AS
 SELECT s.name,
@@ -30,7 +30,7 @@ SELECT s.name,
 	s.publications,
 	s.schema_changes,
 	s.options,
-	s.owner::pg_catalog.regrole::text AS owner,
+	pg_catalog.pg_get_userbyid(s.owner) AS owner,
 	s.slot_name,
 	s.enabled,
 	CASE WHEN pg_catalog.pg_has_role(current_user, s.owner, 'USAGE') THEN s.conninfo END AS conninfo,

@@ -19,7 +19,7 @@ namespace schemasync::worker {
 
 namespace {
 
-enum class Action : std::uint8_t { Wake, Restart, EndDraining };
+enum class Action : std::uint8_t { Wake, Restart, Create, Forget, EndDraining };
 
 /* What is to be done when the transaction has committed. */
 struct Pending {
@@ -77,8 +77,11 @@ at_transaction_end(XactEvent event, void *)
 	ListCell *cell;
 	foreach (cell, pending) {
 		Pending *one = static_cast<Pending *>(lfirst(cell));
-		if (one->action == Action::Restart && event == XACT_EVENT_COMMIT)
+		bool committed = event == XACT_EVENT_COMMIT;
+		if (one->action == Action::Restart && committed)
 			do_restart(one);
+		else if ((one->action == Action::Create && event == XACT_EVENT_ABORT) || (one->action == Action::Forget && committed))
+			mark_gone(one->database, one->subid);
 		else if (one->action == Action::EndDraining)
 			set_draining(one->database, one->subid, false);
 	}
@@ -99,7 +102,13 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId, SubTransactionId, vo
 		if (one->level < level)
 			continue;
 		one->level = level - 1;
-		if (event == SUBXACT_EVENT_ABORT_SUB && one->action == Action::Restart)
+		if (event != SUBXACT_EVENT_ABORT_SUB)
+			continue;
+		if (one->action == Action::Restart)
+			one->action = Action::Wake;
+		else if (one->action == Action::Create)
+			one->action = Action::Forget;
+		else if (one->action == Action::Forget)
 			one->action = Action::Wake;
 	}
 }
@@ -122,6 +131,15 @@ remember(Action action, std::int64_t subid)
 	one->level = GetCurrentTransactionNestLevel();
 	pending = lappend(pending, one);
 	MemoryContextSwitchTo(saved);
+}
+
+void
+need_slot(std::int64_t subid)
+{
+	require_preload();
+	if (take_slot(MyDatabaseId, subid) == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("out of slots for subscriptions"),
+		                errhint("Increase schemasync.max_subscriptions (now %d) and restart the server.", area->size)));
 }
 
 void
@@ -225,8 +243,15 @@ lock_subscription(std::int64_t subid)
 void
 restart_at_commit(std::int64_t subid)
 {
-	require_preload();
+	need_slot(subid);
 	remember(Action::Restart, subid);
+}
+
+void
+start_at_commit(std::int64_t subid)
+{
+	remember(Action::Create, subid);
+	need_slot(subid);
 }
 
 void
@@ -239,7 +264,7 @@ show_draining(std::int64_t subid)
 void
 forget_at_commit(std::int64_t subid)
 {
-	remember(Action::Wake, subid);
+	remember(Action::Forget, subid);
 }
 
 void

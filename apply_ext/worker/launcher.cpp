@@ -2,8 +2,8 @@
  * The launcher: one background worker of the server that starts an apply worker for each subscription of each database and starts it
  * again when it has ended.
  *
- * It has no database, so it knows subscriptions by what is shared: their replication origins. Whether a subscription is enabled, its
- * worker finds out and says by the way it leaves.
+ * It has no database. Subscriptions it learns from shared memory, where the functions put them and, at the server's start, the scan
+ * of replication origins (scan.cpp). Whether a subscription is enabled, its worker finds out and says by the way it leaves.
  */
 #include "apply_ext/worker/slots.hpp"
 
@@ -14,21 +14,19 @@ extern "C" {
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_replication_origin.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "replication/origin.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 }
 
@@ -44,15 +42,8 @@ struct Handle {
 	bool told_full; /* that no background worker was to be had */
 };
 
-struct Known {
-	Oid database;
-	std::int64_t subid;
-};
-
 /* A worker that was registered by a launcher that is gone gets this long to attach, ms. */
 constexpr int lost_start_timeout = 10000;
-
-bool told_slots_full = false;
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -60,123 +51,46 @@ void
 leave_launcher(int, Datum)
 {
 	SpinLockAcquire(&area->mutex);
-	area->launcher_pid = 0;
 	area->launcher_latch = nullptr;
 	SpinLockRelease(&area->mutex);
 }
 
-/* The subscriptions of all databases by their origins; origins of databases that are gone are dropped. Needs a transaction. */
-Known *
-scan_origins(int *count)
+/* Not from the syscache and not by the index: what they need of pg_class is not to be had without a database. */
+bool
+database_exists(Oid database)
 {
-	int allocated = 16;
-	Known *known = static_cast<Known *>(palloc(sizeof(Known) * static_cast<Size>(allocated)));
-	List *stale = NIL;
-	*count = 0;
+	ScanKeyData key;
 
-	Relation table = table_open(ReplicationOriginRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
-	HeapTuple tuple;
-	while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
-		bool isnull = true;
-		Datum value = heap_getattr(tuple, Anum_pg_replication_origin_roname, RelationGetDescr(table), &isnull);
-		Known one = {};
-		char *origin = isnull ? nullptr : TextDatumGetCString(value);
-		if (origin == nullptr || !parse_origin_name(origin, &one.database, &one.subid))
-			continue;
-		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(one.database))) {
-			stale = lappend(stale, origin);
-			continue;
-		}
-		if (*count == allocated) {
-			allocated *= 2;
-			known = static_cast<Known *>(repalloc(known, sizeof(Known) * static_cast<Size>(allocated)));
-		}
-		known[(*count)++] = one;
-	}
+	Relation table = table_open(DatabaseRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_database_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(database));
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 1, &key);
+	bool found = HeapTupleIsValid(systable_getnext(scan));
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
+	return found;
+}
 
-	ListCell *cell;
-	foreach (cell, stale) {
-		char *origin = static_cast<char *>(lfirst(cell));
-		ereport(LOG, (errmsg("dropping replication origin \"%s\" of a database that is gone", origin)));
-		replorigin_drop_by_name(origin, true, true);
-	}
-	return known;
+void
+fill_worker(BackgroundWorker *worker, const char *function, const char *shown_as)
+{
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker->bgw_library_name, "schemasync", sizeof(worker->bgw_library_name));
+	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
+	strlcpy(worker->bgw_name, shown_as, BGW_MAXLEN);
+	strlcpy(worker->bgw_type, shown_as, BGW_MAXLEN);
+	worker->bgw_notify_pid = MyProcPid;
 }
 
 bool
-is_known(const Known *known, int count, Oid database, std::int64_t subid)
+take_scan_request()
 {
-	for (int i = 0; i < count; i++) {
-		if (known[i].database == database && known[i].subid == subid)
-			return true;
-	}
-	return false;
-}
-
-void
-take_slot(const Known *one)
-{
-	Slot *slot = nullptr;
-
-	LWLockAcquire(area->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < area->size && slot == nullptr; i++) {
-		if (!area->slots[i].used)
-			slot = &area->slots[i];
-	}
-	if (slot != nullptr) {
-		SpinLockAcquire(&slot->mutex);
-		slot->used = true;
-		slot->database = one->database;
-		slot->subid = one->subid;
-		slot->owner = InvalidOid;
-		snprintf(slot->name, sizeof(slot->name), "%u/" INT64_FORMAT, one->database, one->subid);
-		slot->wanted = true;
-		slot->starting = slot->cancel = slot->restart = slot->streamed = slot->reload = slot->reported = slot->draining = false;
-		slot->started_at = slot->next_start = slot->state_since = 0;
-		slot->failures = slot->pid = 0;
-		slot->received = slot->applied = slot->confirmed = InvalidXLogRecPtr;
-		slot->sent_at = slot->received_at = slot->committed_at = 0;
-		slot->rows = slot->transactions = 0;
-		SpinLockRelease(&slot->mutex);
-		pg_atomic_write_u64(&slot->awaited, 0);
-	}
-	LWLockRelease(area->lock);
-
-	if (slot == nullptr && !told_slots_full)
-		ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("out of slots for subscriptions"),
-		                  errhint("Increase schemasync.max_subscriptions (now %d) and restart the server.", area->size)));
-	told_slots_full = told_slots_full || slot == nullptr;
-}
-
-/* Gives slots to subscriptions that have none and takes back those of subscriptions that are gone. */
-void
-match_slots(const Known *known, int count, Handle *handles)
-{
-	for (int i = 0; i < count; i++) {
-		if (find_slot(known[i].database, known[i].subid) == nullptr)
-			take_slot(&known[i]);
-	}
-
-	LWLockAcquire(area->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < area->size; i++) {
-		Slot *slot = &area->slots[i];
-		if (!slot->used || is_known(known, count, slot->database, slot->subid))
-			continue;
-		SpinLockAcquire(&slot->mutex);
-		slot->wanted = false;
-		bool gone = slot->pid == 0 && !slot->starting;
-		if (gone)
-			slot->used = false;
-		SpinLockRelease(&slot->mutex);
-		if (gone) {
-			handles[i] = Handle{};
-			told_slots_full = false;
-		}
-	}
-	LWLockRelease(area->lock);
+	SpinLockAcquire(&area->mutex);
+	bool asked = area->scan;
+	area->scan = false;
+	SpinLockRelease(&area->mutex);
+	return asked;
 }
 
 /* A worker that ended before it attached left no word; without this its slot would wait for it for ever. */
@@ -218,14 +132,7 @@ start_worker(int number, Slot *slot, Handle *handle)
 	slot->started_at = GetCurrentTimestamp();
 	SpinLockRelease(&slot->mutex);
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "schemasync", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "schemasync_apply_main", BGW_MAXLEN);
-	snprintf(worker.bgw_name, BGW_MAXLEN, "schemasync apply %s", slot->name);
-	strlcpy(worker.bgw_type, worker.bgw_name, BGW_MAXLEN);
-	worker.bgw_notify_pid = MyProcPid;
+	fill_worker(&worker, "schemasync_apply_main", psprintf("schemasync apply %s", slot->name));
 	worker.bgw_main_arg = Int32GetDatum(number);
 	memcpy(worker.bgw_extra, &generation, sizeof(generation));
 
@@ -288,22 +195,83 @@ start_due(Handle *handles, long longest)
 	return longest;
 }
 
+/*
+ * A database in which the scan may run for a moment: any that can be connected to, but templates last, since CREATE DATABASE needs
+ * them alone. InvalidOid: none.
+ */
+Oid
+pick_database()
+{
+	Oid best = InvalidOid;
+	int best_rank = 0;
+
+	Relation table = table_open(DatabaseRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
+	HeapTuple tuple;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
+		Form_pg_database form = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple));
+		if (!form->datallowconn || form->datconnlimit < -1)
+			continue;
+		int rank = form->datistemplate ? 1 : strcmp(NameStr(form->datname), "postgres") == 0 ? 3 : 2;
+		if (rank > best_rank) {
+			best = form->oid;
+			best_rank = rank;
+		}
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	return best;
+}
+
+/* Starts the scan. returns: false when no background worker is to be had */
+bool
+start_scan()
+{
+	BackgroundWorker worker = {};
+
+	fill_worker(&worker, "schemasync_scan_main", "schemasync scan");
+	worker.bgw_main_arg = ObjectIdGetDatum(pick_database());
+	return OidIsValid(DatumGetObjectId(worker.bgw_main_arg)) && RegisterDynamicBackgroundWorker(&worker, nullptr);
+}
+
+/* Gives back slots of dropped subscriptions and of databases that are gone; the origins of the latter are the scan's to drop. */
 void
-run_launcher()
+collect_slots()
+{
+	for (int i = 0; i < area->size; i++) {
+		Slot *slot = &area->slots[i];
+		if (!slot->used)
+			continue;
+		if (!slot->gone && !database_exists(slot->database)) {
+			mark_gone(slot->database, slot->subid);
+			request_scan();
+		}
+		if (slot->gone)
+			collect_slot(slot);
+	}
+}
+
+void
+begin_launcher()
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 
 	SpinLockAcquire(&area->mutex);
-	area->launcher_pid = MyProcPid;
 	area->launcher_latch = &MyProc->procLatch;
+	area->scan = true;
 	SpinLockRelease(&area->mutex);
 	before_shmem_exit(leave_launcher, 0);
 
-	/* only shared catalogs */
+	/* only shared catalogs, and of those only the ones that the server knows without reading pg_class */
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+}
 
+void
+run_launcher()
+{
+	begin_launcher();
 	Size handles_size = sizeof(Handle) * static_cast<Size>(area->size);
 	Handle *handles = static_cast<Handle *>(MemoryContextAllocZero(TopMemoryContext, handles_size));
 	uint32 wait_event = pg::compat::wait_event("SchemasyncLauncherMain");
@@ -317,9 +285,9 @@ run_launcher()
 
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		int count = 0;
-		Known *known = scan_origins(&count);
-		match_slots(known, count, handles);
+		collect_slots();
+		if (take_scan_request() && !start_scan())
+			request_scan();
 		long timeout = start_due(handles, launcher_naptime);
 		PopActiveSnapshot();
 		CommitTransactionCommand();

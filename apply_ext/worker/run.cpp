@@ -110,6 +110,7 @@ leave_unknown()
 	StartTransactionCommand();
 	replorigin_drop_by_name(origin_name(own->database, own->subid), true, true);
 	CommitTransactionCommand();
+	mark_gone(own->database, own->subid);
 	end_worker(Leave::Stay);
 }
 

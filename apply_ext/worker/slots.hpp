@@ -19,8 +19,8 @@ extern "C" {
 namespace schemasync::worker {
 
 /*
- * One known subscription. Who is allowed to give a slot out or back: the launcher, under the area's lock. The other fields are under the
- * slot's spinlock.
+ * One known subscription: found by the scan of origins at the server's start, or made with the subscription. Slots are given out and
+ * back under the area's lock; back only by the launcher. The other fields are under the slot's spinlock.
  */
 struct Slot {
 	slock_t mutex;
@@ -32,6 +32,7 @@ struct Slot {
 	std::uint32_t generation;  /* of the run; a worker that comes too late does not attach */
 
 	/* whether the launcher is to start a worker, and when */
+	bool gone;                 /* the subscription was dropped: given back as soon as no worker has it */
 	bool wanted;
 	bool starting;             /* registered, not yet attached */
 	bool cancel;               /* a worker that attaches now ends at once */
@@ -62,8 +63,8 @@ struct Slot {
 struct Area {
 	LWLock *lock;              /* giving slots out and back */
 	int size;
-	int launcher_pid;
 	Latch *launcher_latch;
+	bool scan;                 /* asked of the launcher: look for subscriptions by their origins */
 	slock_t mutex;             /* of the two above */
 	Slot slots[1];             /* size of them */
 };
@@ -77,7 +78,17 @@ extern int launcher_naptime;   /* schemasync.launcher_naptime, ms */
 /* The slot of a subscription of a database; nullptr: none. The slot stays until the launcher gives it back. */
 Slot *find_slot(Oid database, std::int64_t subid);
 
+/* The same, with a new slot when there is none yet; nullptr: all are in use. */
+Slot *take_slot(Oid database, std::int64_t subid);
+
+/* The subscription is no more. No error. */
+void mark_gone(Oid database, std::int64_t subid);
+
+/* Gives a slot back if it is marked gone and nobody has it. */
+void collect_slot(Slot *slot);
+
 void wake_launcher();
+void request_scan(); /* at the launcher's next round */
 
 /* Name form of the origin: schemasync_<database oid>_<subid>. parse: false when it is another's. */
 char *origin_name(Oid database, std::int64_t subid);

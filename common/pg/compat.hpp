@@ -16,6 +16,9 @@
 #endif
 
 extern "C" {
+#endif
+#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 180000
 #include "access/attmap.h"
 #include "access/htup.h"
 #include "access/htup_details.h"
@@ -27,27 +30,23 @@ extern "C" {
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "commands/defrem.h"
+#include "commands/subscriptioncmds.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
+#include "parser/parse_relation.h"
 #include "replication/logical.h"
 #include "replication/message.h"
 #include "replication/origin.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 #include "utils/wait_event.h"
-#if PG_VERSION_NUM >= 160000
-#include "commands/subscriptioncmds.h"
-#include "parser/parse_relation.h"
 #include "varatt.h"
-#endif
-#if PG_VERSION_NUM >= 180000
-#include "rewrite/rewriteHandler.h"
-#endif
 }
 
 namespace schemasync::pg::compat {
@@ -168,29 +167,6 @@ member_can_set_role(Oid member, Oid role)
 	return ::member_can_set_role(member, role);
 #else
 	return is_member_of_role(member, role);
-#endif
-}
-
-/* 17: wait events of extensions have names; before, all of them are "Extension". Remember the result: each call looks the name up. */
-inline uint32
-wait_event(const char *name)
-{
-#if PG_VERSION_NUM >= 170000
-	return WaitEventExtensionNew(name);
-#else
-	(void) name;
-	return PG_WAIT_EXTENSION;
-#endif
-}
-
-/* 16: one object_aclcheck in place of pg_database_aclcheck and its kin. */
-inline bool
-may_create_in_database(Oid database, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_aclcheck(DatabaseRelationId, database, role, ACL_CREATE) == ACLCHECK_OK;
-#else
-	return pg_database_aclcheck(database, role, ACL_CREATE) == ACLCHECK_OK;
 #endif
 }
 
@@ -402,6 +378,36 @@ is_excluded(const Publication *publication, Oid relid, bool is_partition)
 	(void) is_partition;
 	return false;
 #endif
+}
+
+/* 17: wait events of extensions have names; before, all of them are "Extension". Remember the result: each call looks the name up. */
+inline uint32
+wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* 16: one object_aclcheck in place of pg_database_aclcheck and its kin. */
+inline bool
+may_create_in_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, database, role, ACL_CREATE) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(database, role, ACL_CREATE) == ACLCHECK_OK;
+#endif
+}
+
+/* LSN_FORMAT_ARGS checks its argument with a C builtin that C++ does not have. palloc'd. */
+inline char *
+lsn_text(XLogRecPtr lsn)
+{
+	return psprintf("%X/%X", static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn));
 }
 
 } // namespace schemasync::pg::compat
