@@ -16,9 +16,8 @@
 #endif
 
 extern "C" {
-#endif
-#if PG_VERSION_NUM >= 160000
-#if PG_VERSION_NUM >= 180000
+#include "utils/wait_event.h"
+#include "catalog/pg_database.h"
 #include "access/attmap.h"
 #include "access/htup.h"
 #include "access/htup_details.h"
@@ -26,27 +25,29 @@ extern "C" {
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
-#include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "commands/defrem.h"
-#include "commands/subscriptioncmds.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
-#include "parser/parse_relation.h"
 #include "replication/logical.h"
 #include "replication/message.h"
 #include "replication/origin.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
-#include "rewrite/rewriteHandler.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
-#include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 160000
+#include "commands/subscriptioncmds.h"
+#include "parser/parse_relation.h"
 #include "varatt.h"
+#endif
+#if PG_VERSION_NUM >= 180000
+#include "rewrite/rewriteHandler.h"
+#endif
 }
 
 namespace schemasync::pg::compat {
