@@ -16,6 +16,8 @@
 #endif
 
 extern "C" {
+#include "utils/wait_event.h"
+#include "catalog/pg_database.h"
 #include "access/attmap.h"
 #include "access/htup.h"
 #include "access/htup_details.h"
@@ -23,7 +25,6 @@ extern "C" {
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
-#include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "commands/defrem.h"
@@ -39,7 +40,6 @@ extern "C" {
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
-#include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 160000
 #include "commands/subscriptioncmds.h"
 #include "parser/parse_relation.h"
