@@ -1,1 +1,17 @@
--- decode
+-- What the catalog says of an object, and what a message of the stream says, for people and for tests.
+-- The formats are those of docs/wire.md.
+
+CREATE FUNCTION @extschema@.schemasync_describe(relation regclass) RETURNS jsonb
+LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe';
+COMMENT ON FUNCTION @extschema@.schemasync_describe(regclass) IS
+	'state of a table as it travels to subscribers; null when it is no table, view or foreign table';
+
+CREATE FUNCTION @extschema@.schemasync_describe_type(type regtype) RETURNS jsonb
+LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_type';
+COMMENT ON FUNCTION @extschema@.schemasync_describe_type(regtype) IS
+	'state of a type as it travels to subscribers';
+
+CREATE FUNCTION @extschema@.schemasync_describe_types(relation regclass) RETURNS jsonb
+LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_types';
+COMMENT ON FUNCTION @extschema@.schemasync_describe_types(regclass) IS
+	'states of the types that the columns of a table need and that are not built in, each after those it needs';

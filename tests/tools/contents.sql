@@ -10,7 +10,8 @@ SET bytea_output = 'hex';
 SELECT pg_catalog.format('SELECT %L, r FROM (SELECT pg_catalog.concat_ws(E''\t'', %s) AS r FROM ONLY %I.%I) rows ORDER BY r COLLATE "C"',
 		n.nspname || '.' || c.relname,
 		coalesce(pg_catalog.string_agg(pg_catalog.format('coalesce(pg_catalog.quote_literal(%I::text), %L)',
-			a.attname, a.attname || ' is null'), ', ' ORDER BY a.attname COLLATE "C"), ''''''),
+			a.attname, a.attname || ' is null'), ', ' ORDER BY a.attname COLLATE "C")
+			FILTER (WHERE a.attname IS NOT NULL), ''''''),
 		n.nspname, c.relname)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

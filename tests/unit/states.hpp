@@ -242,24 +242,24 @@ struct Scene {
 	std::string
 	sql()
 	{
-		std::string text;
+		std::string out;
 		for (const Operation &operation : run().operations)
 			for (const std::string &statement : operation.sql)
-				text += statement + ";\n";
-		return text;
+				out += statement + ";\n";
+		return out;
 	}
 	/* "add_column forward; drop_column refuse local_dependents" */
 	std::string
 	verdicts()
 	{
-		std::string text;
+		std::string out;
 		for (const Operation &operation : run().operations) {
-			text +=
-			    (text.empty() ? "" : "; ") + operation.operation + " " + std::string(name(operation.verdict));
+			out +=
+			    (out.empty() ? "" : "; ") + operation.operation + " " + std::string(name(operation.verdict));
 			if (operation.verdict == Verdict::Refuse)
-				text += " " + std::string(info(operation.reason).name);
+				out += " " + std::string(info(operation.reason).name);
 		}
-		return text;
+		return out;
 	}
 };
 

@@ -1,0 +1,406 @@
+#include "apply_ext/capture/collected.hpp"
+
+#include <cstring>
+
+#include "apply_ext/capture/alter_table.hpp"
+#include "pg/compat.hpp"
+#include "pg/postgres.hpp"
+
+extern "C" {
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_policy.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tcop/deparse_utility.h"
+#include "utils/aclchk_internal.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+}
+
+namespace schemasync::capture {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* A set-returning function of the server, called without SQL: SPI would need a snapshot, and the last step of
+ * CREATE INDEX CONCURRENTLY and its kin has none. */
+struct ResultRows {
+	ReturnSetInfo info;
+	ExprContext *context;
+	TupleTableSlot *slot;
+};
+
+void
+call_set_returning(ResultRows *rows, PGFunction function, Oid function_oid)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo flinfo;
+
+	fmgr_info(function_oid, &flinfo);
+	memset(&rows->info, 0, sizeof(rows->info));
+	rows->context = CreateStandaloneExprContext();
+	/* the result is to live in the caller's context */
+	rows->context->ecxt_per_query_memory = CurrentMemoryContext;
+	rows->info.type = T_ReturnSetInfo;
+	rows->info.econtext = rows->context;
+	rows->info.allowedModes = SFRM_Materialize;
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, nullptr, reinterpret_cast<Node *>(&rows->info));
+	function(fcinfo);
+	rows->slot = MakeSingleTupleTableSlot(rows->info.setDesc, &TTSOpsMinimalTuple);
+}
+
+bool
+next_row(ResultRows *rows)
+{
+	if (!tuplestore_gettupleslot(rows->info.setResult, true, false, rows->slot))
+		return false;
+	slot_getallattrs(rows->slot);
+	return true;
+}
+
+void
+end_rows(ResultRows *rows)
+{
+	ExecDropSingleTupleTableSlot(rows->slot);
+	tuplestore_end(rows->info.setResult);
+	FreeExprContext(rows->context, true);
+}
+
+bool
+row_is_null(const ResultRows *rows, int column)
+{
+	return rows->slot->tts_isnull[column - 1];
+}
+
+Datum
+row_value(const ResultRows *rows, int column)
+{
+	return rows->slot->tts_values[column - 1];
+}
+
+/* NULL for null */
+const char *
+row_text(const ResultRows *rows, int column)
+{
+	return row_is_null(rows, column) ? nullptr : TextDatumGetCString(row_value(rows, column));
+}
+
+/* The columns of pg_event_trigger_ddl_commands() and of pg_event_trigger_dropped_objects(), the same from 15
+ * to 19. */
+namespace commands_column {
+enum : int { Classid = 1, Objid, Objsubid, Tag, Type, Schema, Identity, InExtension, Command };
+}
+namespace dropped_column {
+enum : int { Classid = 1, Objid, Objsubid, Original, Normal, Temporary, Type, Schema, Name, Identity };
+}
+
+const char *
+boolean(bool value)
+{
+	return value ? "true" : "false";
+}
+
+/* A class of objects that have no schema but belong to a relation. */
+struct DependentClass {
+	Oid class_id;
+	Oid oid_index;
+	AttrNumber oid_column;
+	AttrNumber relation_column;
+};
+constexpr DependentClass dependent_classes[] = {
+    {TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, Anum_pg_trigger_tgrelid},
+    {PolicyRelationId, PolicyOidIndexId, Anum_pg_policy_oid, Anum_pg_policy_polrelid},
+    {RewriteRelationId, RewriteOidIndexId, Anum_pg_rewrite_oid, Anum_pg_rewrite_ev_class},
+    {ConstraintRelationId, ConstraintOidIndexId, Anum_pg_constraint_oid, Anum_pg_constraint_conrelid},
+    {AttrDefaultRelationId, AttrDefaultOidIndexId, Anum_pg_attrdef_oid, Anum_pg_attrdef_adrelid},
+};
+
+Oid
+read_relation_of(const DependentClass *dependent, Oid object)
+{
+	Oid relid = InvalidOid;
+	Relation catalog = table_open(dependent->class_id, AccessShareLock);
+	ScanKeyData key;
+
+	ScanKeyInit(&key, dependent->oid_column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
+	SysScanDesc scan = systable_beginscan(catalog, dependent->oid_index, true, nullptr, 1, &key);
+	HeapTuple tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple)) {
+		bool isnull;
+		Datum value = heap_getattr(tuple, dependent->relation_column, RelationGetDescr(catalog), &isnull);
+		relid = isnull ? InvalidOid : DatumGetObjectId(value);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return relid;
+}
+
+/* The relation that an object is or belongs to, or InvalidOid. */
+Oid
+relation_of(const ObjectAddress *address)
+{
+	if (address->classId == RelationRelationId)
+		return address->objectId;
+	for (const DependentClass &dependent : dependent_classes) {
+		if (dependent.class_id == address->classId)
+			return read_relation_of(&dependent, address->objectId);
+	}
+	return InvalidOid;
+}
+
+bool
+is_temporary(const ObjectAddress *address, const char *schema)
+{
+	if (schema != nullptr)
+		return strcmp(schema, "pg_temp") == 0;
+
+	Oid relid = relation_of(address);
+	return OidIsValid(relid) && get_rel_persistence(relid) == RELPERSISTENCE_TEMP;
+}
+
+void
+append_object(Collected *collected, const ObjectAddress *address, const char *type, const char *schema,
+              const char *identity, bool in_extension)
+{
+	StringInfo json = &collected->objects;
+
+	if (is_temporary(address, schema))
+		return;
+	appendStringInfo(json, "{\"classid\":%u,\"objid\":%u,\"objsubid\":%d,", address->classId,
+	                 address->objectId, address->objectSubId);
+	append_text_field(json, "type", type);
+	appendStringInfoChar(json, ',');
+	append_text_field(json, "schema", schema);
+	appendStringInfoChar(json, ',');
+	append_text_field(json, "identity", identity);
+	appendStringInfo(json, ",\"in_extension\":%s},", boolean(in_extension));
+	collected->count++;
+}
+
+/* DROP COLUMN is told under the name that the column has no more. */
+bool
+is_dropped_column(const ObjectAddress *address)
+{
+	if (address->classId != RelationRelationId || address->objectSubId == 0)
+		return false;
+
+	HeapTuple tuple = SearchSysCacheAttNum(address->objectId, static_cast<int16>(address->objectSubId));
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	ReleaseSysCache(tuple);
+	return false;
+}
+
+/* An object that the server's function does not list: touched by a subcommand, or by a GRANT. */
+void
+append_address(Collected *collected, const ObjectAddress *address, bool in_extension)
+{
+	if (is_dropped_column(address))
+		return;
+
+	const char *identity = getObjectIdentity(address, true);
+	const char *type = identity == nullptr ? nullptr : getObjectTypeDescription(address, true);
+	const char *schema = nullptr;
+
+	if (identity == nullptr || type == nullptr)
+		return;
+	if (address->classId == RelationRelationId) {
+		Oid schema_oid = get_rel_namespace(address->objectId);
+		schema = OidIsValid(schema_oid) ? get_namespace_name_or_temp(schema_oid) : nullptr;
+	}
+	append_object(collected, address, type, schema, identity, in_extension);
+}
+
+/* The catalog whose objects a GRANT of this kind names by oid; InvalidOid where that is of no use here. */
+Oid
+grant_class(ObjectType type)
+{
+	switch (type) {
+	case OBJECT_COLUMN:
+	case OBJECT_TABLE:
+	case OBJECT_SEQUENCE:
+		return RelationRelationId;
+	case OBJECT_FUNCTION:
+	case OBJECT_PROCEDURE:
+	case OBJECT_ROUTINE:
+		return ProcedureRelationId;
+	case OBJECT_DOMAIN:
+	case OBJECT_TYPE:
+		return TypeRelationId;
+	case OBJECT_SCHEMA:
+		return NamespaceRelationId;
+	case OBJECT_LANGUAGE:
+		return LanguageRelationId;
+	default:
+		return InvalidOid;
+	}
+}
+
+void
+read_grant(Collected *collected, const CollectedCommand *command)
+{
+	const InternalGrant *grant = command->d.grant.istmt;
+	Oid class_id = grant_class(grant->objtype);
+	ListCell *cell;
+
+	if (!OidIsValid(class_id))
+		return;
+	foreach (cell, grant->objects) {
+		ObjectAddress address;
+		ObjectAddressSet(address, class_id, lfirst_oid(cell));
+		append_address(collected, &address, command->in_extension);
+	}
+}
+
+/* ATTACH and DETACH report no address: the partition is named in the parse tree. It was resolved by the same
+ * name a moment ago and is locked. */
+ObjectAddress
+partition_address(const AlterTableCmd *subcommand)
+{
+	ObjectAddress address = InvalidObjectAddress;
+	const RangeVar *name = castNode(PartitionCmd, subcommand->def)->name;
+	Oid relid = name == nullptr ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
+
+	if (OidIsValid(relid))
+		ObjectAddressSet(address, RelationRelationId, relid);
+	return address;
+}
+
+void
+read_subcommands(Collected *collected, const CollectedCommand *command)
+{
+	ObjectAddress previous = InvalidObjectAddress;
+	ListCell *cell;
+
+	foreach (cell, command->d.alterTable.subcmds) {
+		auto *part = static_cast<CollectedATSubcmd *>(lfirst(cell));
+		auto *subcommand = castNode(AlterTableCmd, part->parsetree);
+		ObjectAddress address = part->address;
+
+		escape_json(&collected->subcommands, alter_table_type_name(subcommand->subtype));
+		appendStringInfoChar(&collected->subcommands, ',');
+		append_using_hint(&collected->using_hints, subcommand, &part->address);
+
+		if (names_partition(subcommand->subtype))
+			address = partition_address(subcommand);
+		if (!OidIsValid(address.objectId) ||
+		    (address.classId == previous.classId && address.objectId == previous.objectId &&
+		     address.objectSubId == previous.objectSubId))
+			continue;
+		append_address(collected, &address, command->in_extension);
+		previous = address;
+	}
+}
+
+} // namespace
+
+void
+append_text_field(StringInfo json, const char *name, const char *value)
+{
+	escape_json(json, name);
+	appendStringInfoChar(json, ':');
+	if (value == nullptr)
+		appendStringInfoString(json, "null");
+	else
+		escape_json(json, value);
+}
+
+void
+read_collected(Collected *collected)
+{
+	using namespace commands_column;
+	ResultRows rows;
+
+	initStringInfo(&collected->objects);
+	initStringInfo(&collected->subcommands);
+	initStringInfo(&collected->using_hints);
+	collected->count = 0;
+
+	call_set_returning(&rows, pg_event_trigger_ddl_commands, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+	while (next_row(&rows)) {
+		CHECK_FOR_INTERRUPTS();
+		auto *command = reinterpret_cast<CollectedCommand *>(DatumGetPointer(row_value(&rows, Command)));
+
+		if (!row_is_null(&rows, Classid)) {
+			ObjectAddress address;
+			ObjectAddressSubSet(address, DatumGetObjectId(row_value(&rows, Classid)),
+			                    DatumGetObjectId(row_value(&rows, Objid)),
+			                    DatumGetInt32(row_value(&rows, Objsubid)));
+			append_object(collected, &address, row_text(&rows, Type), row_text(&rows, Schema),
+			              row_text(&rows, Identity), DatumGetBool(row_value(&rows, InExtension)));
+		}
+		if (command->type == SCT_AlterTable)
+			read_subcommands(collected, command);
+		else if (command->type == SCT_Grant)
+			read_grant(collected, command);
+	}
+	end_rows(&rows);
+}
+
+void
+read_dropped(StringInfo elements)
+{
+	using namespace dropped_column;
+	ResultRows rows;
+
+	call_set_returning(&rows, pg_event_trigger_dropped_objects, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
+	while (next_row(&rows)) {
+		CHECK_FOR_INTERRUPTS();
+		const char *schema = row_text(&rows, Schema);
+
+		if (DatumGetBool(row_value(&rows, Temporary)) ||
+		    (schema != nullptr && strcmp(schema, "pg_toast") == 0))
+			continue;
+		appendStringInfo(elements, "{\"classid\":%u,\"objid\":%u,\"objsubid\":%d,",
+		                 DatumGetObjectId(row_value(&rows, Classid)),
+		                 DatumGetObjectId(row_value(&rows, Objid)),
+		                 DatumGetInt32(row_value(&rows, Objsubid)));
+		append_text_field(elements, "type", row_text(&rows, Type));
+		appendStringInfoChar(elements, ',');
+		append_text_field(elements, "schema", schema);
+		appendStringInfoChar(elements, ',');
+		append_text_field(elements, "name", row_text(&rows, Name));
+		appendStringInfoChar(elements, ',');
+		append_text_field(elements, "identity", row_text(&rows, Identity));
+		appendStringInfo(elements, ",\"original\":%s,\"normal\":%s},",
+		                 boolean(DatumGetBool(row_value(&rows, Original))),
+		                 boolean(DatumGetBool(row_value(&rows, Normal))));
+	}
+	end_rows(&rows);
+}
+
+void
+read_rewrite(StringInfo elements)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+
+	InitFunctionCallInfoData(*fcinfo, nullptr, 0, InvalidOid, nullptr, nullptr);
+	Oid relid = DatumGetObjectId(pg_event_trigger_table_rewrite_oid(fcinfo));
+	int reason = DatumGetInt32(pg_event_trigger_table_rewrite_reason(fcinfo));
+
+	if (get_rel_persistence(relid) != RELPERSISTENCE_TEMP)
+		appendStringInfo(elements, "{\"relid\":%u,\"reason\":%d},", relid, reason);
+}
+
+} // namespace schemasync::capture

@@ -1,0 +1,177 @@
+/*
+ * The event trigger functions, and the one that fills the key.
+ *
+ * Zone: server code.
+ */
+#include "core/tags.hpp"
+
+#include <cstring>
+
+#include "apply_ext/capture/capture.hpp"
+#include "apply_ext/capture/collected.hpp"
+#include "apply_ext/capture/command.hpp"
+#include "apply_ext/capture/marker.hpp"
+#include "pg/compat.hpp"
+#include "pg/marker.hpp"
+#include "pg/postgres.hpp"
+
+extern "C" {
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/event_trigger.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "tcop/cmdtag.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(schemasync_capture_rewrite);
+PG_FUNCTION_INFO_V1(schemasync_capture_drop);
+PG_FUNCTION_INFO_V1(schemasync_capture_end);
+PG_FUNCTION_INFO_V1(schemasync_capture_make_key);
+}
+
+namespace schemasync::capture {
+
+namespace {
+
+bool disabled = false;
+
+// ---- leaves: may ereport; plain data only ----
+
+const EventTriggerData *
+trigger_data(FunctionCallInfo fcinfo)
+{
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+		                errmsg("this function can only be called as an event trigger")));
+	return reinterpret_cast<const EventTriggerData *>(fcinfo->context);
+}
+
+/* Whether the running command is to be marked at all. */
+bool
+is_active(const EventTriggerData *data)
+{
+	if (disabled || !XLogLogicalInfoActive() || RecoveryInProgress())
+		return false;
+	/* our own script */
+	if (creating_extension && CurrentExtensionObject == get_extension_oid("schemasync", true))
+		return false;
+	return is_marked(GetCommandTagName(data->tag));
+}
+
+/* The last step of a CONCURRENTLY command has no snapshot, and reading an out-of-line value of the catalog
+ * needs one. */
+bool
+push_snapshot_if_none()
+{
+	if (ActiveSnapshotSet())
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	return true;
+}
+
+void
+capture_end(const EventTriggerData *data)
+{
+	Collected collected;
+	Command *command = current_command();
+	bool pushed = push_snapshot_if_none();
+
+	read_collected(&collected);
+	if (command != nullptr && (collected.count > 0 || command->dropped.len > 0 || command->rewrites.len > 0))
+		write_marker(GetCommandTagName(data->tag), &collected, command);
+	if (pushed)
+		PopActiveSnapshot();
+}
+
+/*
+ * Puts a fresh key into schemasync.capture_key. The row is written so that logical decoding passes over it: a
+ * publication of all tables must not carry the key away.
+ */
+void
+make_key()
+{
+	unsigned char bytes[pg::marker_key_bytes];
+	bool isnull[1] = {false};
+	Datum values[1];
+	Oid relid = get_relname_relid("capture_key", get_namespace_oid("schemasync", false));
+
+	if (!superuser())
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		                errmsg("must be superuser to make a key for schemasync's markers")));
+	if (!pg_strong_random(bytes, sizeof(bytes)))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random key")));
+
+	auto *value = static_cast<bytea *>(palloc(VARHDRSZ + sizeof(bytes)));
+	SET_VARSIZE(value, VARHDRSZ + sizeof(bytes));
+	memcpy(VARDATA(value), bytes, sizeof(bytes));
+	values[0] = PointerGetDatum(value);
+
+	Relation table = table_open(relid, RowExclusiveLock);
+	HeapTuple tuple = heap_form_tuple(RelationGetDescr(table), values, isnull);
+	heap_insert(table, tuple, GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, nullptr);
+	table_close(table, RowExclusiveLock);
+}
+
+} // namespace
+
+void
+disable_in_this_process()
+{
+	disabled = true;
+}
+
+} // namespace schemasync::capture
+
+using namespace schemasync::capture;
+
+/* table_rewrite: remembers which table, and why, for the marker. */
+SCHEMASYNC_EXPORT Datum
+schemasync_capture_rewrite(PG_FUNCTION_ARGS)
+{
+	if (is_active(trigger_data(fcinfo))) {
+		Command *command = current_command();
+		if (command != nullptr)
+			read_rewrite(&command->rewrites);
+	}
+	PG_RETURN_NULL();
+}
+
+/* sql_drop: remembers what was dropped; the server tells it in this event only. */
+SCHEMASYNC_EXPORT Datum
+schemasync_capture_drop(PG_FUNCTION_ARGS)
+{
+	if (is_active(trigger_data(fcinfo))) {
+		Command *command = current_command();
+		if (command != nullptr)
+			read_dropped(&command->dropped);
+	}
+	PG_RETURN_NULL();
+}
+
+/* ddl_command_end: writes the marker. */
+SCHEMASYNC_EXPORT Datum
+schemasync_capture_end(PG_FUNCTION_ARGS)
+{
+	const EventTriggerData *data = trigger_data(fcinfo);
+
+	if (is_active(data))
+		capture_end(data);
+	PG_RETURN_NULL();
+}
+
+/* Called once by the extension's script. */
+SCHEMASYNC_EXPORT Datum
+schemasync_capture_make_key(PG_FUNCTION_ARGS)
+{
+	make_key();
+	PG_RETURN_VOID();
+}

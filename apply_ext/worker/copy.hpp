@@ -1,0 +1,24 @@
+/*
+ * The initial copy: brings a new subscription (state 'init') to the point from which the stream goes on.
+ *
+ * Makes the slot (or uses the one given), adopts the publisher's states as bases (apply::adopt_states), creates the schema and copies
+ * the rows where asked to, and sets the origin to the position of the copy. Each table's rows commit together with its row in
+ * schemasync.relation, so a copy that was interrupted goes on where it stopped or begins again with its own slot.
+ *
+ * Called by the apply worker before it streams. Zone: server code (leaves: may ereport, plain data only).
+ */
+#pragma once
+
+#include "apply_ext/catalog/subscription.hpp"
+
+namespace schemasync::worker {
+
+/*
+ * Runs the whole copy in transactions of its own; no transaction is open before or after.
+ *
+ * On return the subscription's state is 'ready', its slot exists and the progress of its origin is set; the caller loads
+ * the subscription again and streams from the origin's position (0: from the slot's).
+ */
+void initial_copy(const catalog::Subscription &subscription);
+
+} // namespace schemasync::worker

@@ -1,0 +1,55 @@
+/*
+ * Connections to the publisher: opening one, and statements with their results as plain data.
+ *
+ * A connection belongs to a memory context and is closed with it, also by an ERROR; close() does so earlier. All waits are
+ * interruptible. Errors of the publisher are raised with its message, SQLSTATE, detail and hint.
+ *
+ * Zone: server code (leaves: may ereport, plain data only).
+ */
+#pragma once
+
+#include "pg/postgres.hpp"
+
+struct pg_conn;
+
+namespace schemasync::worker {
+
+struct Publisher {
+	pg_conn *connection;
+	MemoryContextCallback closing;
+	bool closed;
+};
+
+enum class Protocol { Sql, Replication };
+
+/*
+ * Connects.
+ *
+ * application_name: shown on the publisher unless conninfo sets one
+ * need_password:    conninfo must bring a password and the publisher must have asked for it (owners that are no superusers)
+ * returns:          palloc'd in the current memory context, which owns the connection
+ * errors:           connection_failure with libpq's message; as PostgreSQL 16 does for the password rules
+ */
+Publisher *connect(const char *conninfo, Protocol protocol, const char *application_name, bool need_password);
+void close(Publisher *publisher);
+
+/* Rows of text; a null pointer is NULL. palloc'd in the current context. */
+struct Rows {
+	int count, columns;
+	char ***values; /* [row][column] */
+	char *tag;      /* command tag */
+};
+
+/* Runs one statement with text parameters (none on a replication connection); raises the publisher's error. */
+Rows query(Publisher *publisher, const char *sql, int nparameters = 0, const char *const *parameters = nullptr);
+
+/* As query(), but an error of the publisher is returned: its SQLSTATE (5 characters), else nullptr. Message in *message. */
+const char *try_query(Publisher *publisher, const char *sql, Rows *rows, const char **message);
+
+/* Checks a connection string: that libpq takes it, and the password rule. Makes no connection. */
+void check_conninfo(const char *conninfo, bool need_password);
+
+/* Quotes for SQL on the publisher with standard_conforming_strings on or off; palloc'd. */
+char *quote_text(const char *text);
+
+} // namespace schemasync::worker

@@ -1,0 +1,80 @@
+/*
+ * The parts of a relation's and a type's state, between the files of the catalog reader.
+ *
+ * Zone: bridge; leaves.
+ */
+#pragma once
+
+#include "pg/postgres.hpp"
+
+extern "C" {
+#include "access/attnum.h"
+#include "access/htup.h"
+#include "lib/stringinfo.h"
+#include "nodes/bitmapset.h"
+#include "nodes/pg_list.h"
+#include "nodes/nodes.h"
+}
+
+namespace schemasync::pg::catalog {
+
+/* The relation that is being described. */
+struct Subject {
+	Oid relid;
+	const char *schema;
+	const char *name;
+	char relkind;
+	char replica_identity;
+	bool partition;
+	/* attnums; nullptr: no column is hidden */
+	const Bitmapset *visible;
+};
+
+inline bool
+is_visible(const Subject &subject, int attnum)
+{
+	return subject.visible == nullptr || attnum <= 0 || bms_is_member(attnum, subject.visible);
+}
+
+/* The field "columns". */
+void append_columns(StringInfo out, const Subject &subject);
+
+/* The field "constraints" of a relation; those of a domain. */
+void append_constraints(StringInfo out, const Subject &subject);
+void append_domain_constraints(StringInfo out, Oid domain);
+
+/* The field "indexes". */
+void append_indexes(StringInfo out, const Subject &subject);
+
+/* The fields "replica_identity_index" and "identity_columns". */
+void append_replica_identity(StringInfo out, const Subject &subject);
+
+/*
+ * The definition of an index from its key list on, or of an exclusion constraint: "EXCLUDE USING gist (...)".
+ * `operators` are the oids of the exclusion operators, nullptr for a plain index.
+ */
+void append_index_definition(StringInfo out, const Subject &subject, Oid index, const Oid *operators);
+
+/* The expressions and the predicate of an index in one list; NIL when it has none. */
+List *read_index_expressions(HeapTuple index);
+
+/* Whether the index mentions a column that is not visible. */
+bool index_is_hidden(const Subject &subject, HeapTuple index);
+
+/* " COLLATE c opclass", each only where it is not what the column's type brings. */
+void append_key_decoration(StringInfo out, Oid type, Oid collation, Oid key_collation, Oid opclass, Oid method,
+                           bool always_class);
+
+/* The fields "partition_key", "partition_key_expr" and "partition_bound". */
+void append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation);
+
+/* A field with TYPEREF as its value. */
+void append_type_reference(StringInfo out, const char *name, Oid typid, int32 typmod);
+
+/* {"oid","schema","name"} as a field (of a relation). */
+void append_relation_reference(StringInfo out, const char *name, Oid relid);
+
+/* Closes an object that began at `start` in out: "fingerprint" over all its text so far. */
+void append_fingerprint(StringInfo out, int start);
+
+} // namespace schemasync::pg::catalog
