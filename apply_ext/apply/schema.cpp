@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
@@ -61,7 +61,7 @@ parsed(state::Parsed<T> result, std::string_view prefix)
 }
 
 bool
-on_state(Step &step)
+on_state(SchemaWork &step)
 {
 	auto message = parsed(state::parse_state_message(step.content), "schemasync.state");
 	bool current = is_current(step, message.relation.value);
@@ -89,7 +89,7 @@ on_state(Step &step)
  * helps.
  */
 void
-do_all(Step &step, std::vector<std::function<bool()>> parts)
+do_all(SchemaWork &step, std::vector<std::function<bool()>> parts)
 {
 	step.may_defer = parts.size() > 1;
 	while (!parts.empty()) {
@@ -116,7 +116,7 @@ check_message(const state::DdlMessage &message)
 }
 
 bool
-on_ddl(Step &step)
+on_ddl(SchemaWork &step)
 {
 	auto message = parsed(state::parse_ddl_message(step.content), "schemasync.ddl");
 
@@ -164,7 +164,7 @@ close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 } // namespace
 
 void
-begin_boundary(Step &step)
+begin_boundary(SchemaWork &step)
 {
 	step.boundary.ordinal = next_ordinal(step.boundary, true);
 	step.decision = pg::call([&] {
@@ -174,28 +174,30 @@ begin_boundary(Step &step)
 }
 
 void
-end_boundary(const Step &step)
+end_boundary(const SchemaWork &step)
 {
 	if (step.decision != nullptr && (step.decision->open || step.decision->resolution == nullptr))
 		pg::call([&] { close_leaf(step.subscription, step.decision->refusal_id); });
 }
 
 /*
- * What the work leaves behind is given back at its end. An error keeps the context: what is thrown lies in it, and it is a
- * child of the caller's.
+ * What the work leaves behind is given back at its end. An error keeps the context: what is thrown lies in
+ * it, and it is a child of the caller's.
  */
 bool
-on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
-                  const Boundary &boundary)
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
+                  std::string_view content, const Boundary &boundary)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext context =
-	    pg::call([] { return AllocSetContextCreate(CurrentMemoryContext, "schemasync schema message", ALLOCSET_DEFAULT_SIZES); });
+	MemoryContext context = pg::call([] {
+		return AllocSetContextCreate(CurrentMemoryContext, "schemasync schema message",
+		                             ALLOCSET_DEFAULT_SIZES);
+	});
 	bool changed = false;
 
 	MemoryContextSwitchTo(context);
 	{
-		Step step(subscription, boundary, content);
+		SchemaWork step(subscription, boundary, content);
 		if (prefix == "schemasync.state")
 			changed = on_state(step);
 		else if (prefix == "schemasync.ddl")

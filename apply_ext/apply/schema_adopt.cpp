@@ -3,7 +3,7 @@
  * what is made from them. Every misfit is reported at once, since a DBA who repairs one wants to see the
  * others too.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <optional>
 #include <string>
@@ -93,7 +93,7 @@ execute(const Adoption &adoption, const std::string &sql, Oid role)
 Oid
 creation_role(const Adoption &adoption, const std::string &owner)
 {
-	Step step(adoption.subscription, {}, {});
+	SchemaWork step(adoption.subscription, {}, {});
 
 	return apply::creation_role(step, owner);
 }
@@ -168,7 +168,7 @@ adopt_relation(Adoption &adoption, const char *text)
 
 	check_fragments(theirs);
 	if (!OidIsValid(relid) && adoption.create) {
-		Step step(adoption.subscription, {}, {});
+		SchemaWork step(adoption.subscription, {}, {});
 		Sides sides;
 		Oid role = place_of(step, sides, &theirs).run_as;
 		ensure_schema(adoption, theirs.name.schema);
@@ -248,7 +248,7 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 bool
 complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
 {
-	Step step(subscription, {}, {});
+	SchemaWork step(subscription, {}, {});
 	Sides sides = load_sides(step, publisher_oid, nullptr);
 	if (sides.row == nullptr || !sides.ours)
 		return true;

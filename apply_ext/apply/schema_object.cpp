@@ -1,7 +1,7 @@
 /*
  * Types, schemas, and the objects that schemasync does not follow.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <cctype>
 #include <optional>
@@ -22,13 +22,14 @@ constexpr char type_class[] = "pg_type";
 constexpr char schema_class[] = "pg_namespace";
 
 const catalog::ObjectRow *
-load(const Step &step, const char *class_name, Oid publisher_oid)
+load(const SchemaWork &step, const char *class_name, Oid publisher_oid)
 {
 	return pg::call([&] { return catalog::load_object(step.subscription.subid, class_name, publisher_oid); });
 }
 
 void
-save(const Step &step, const char *class_name, Oid publisher_oid, Oid local_oid, const std::string &base)
+save(const SchemaWork &step, const char *class_name, Oid publisher_oid, Oid local_oid,
+     const std::string &base)
 {
 	const catalog::ObjectRow row{class_name, publisher_oid, local_oid, base.c_str()};
 
@@ -36,7 +37,7 @@ save(const Step &step, const char *class_name, Oid publisher_oid, Oid local_oid,
 }
 
 void
-forget(const Step &step, const char *class_name, Oid publisher_oid)
+forget(const SchemaWork &step, const char *class_name, Oid publisher_oid)
 {
 	pg::call([&] { catalog::delete_object(step.subscription.subid, class_name, publisher_oid); });
 }
@@ -66,7 +67,7 @@ find_type(const catalog::ObjectRow *row, const state::Type *base, const state::T
 
 /* Merges one type; theirs null: dropped. */
 bool
-merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
+merge_one_type(SchemaWork &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
 {
 	for (;;) {
 		const catalog::ObjectRow *row = load(step, type_class, publisher_oid);
@@ -126,7 +127,7 @@ is_followed_class(const std::string &class_name, const std::string &type)
 }
 
 void
-record_ignored_object(Step &step, const std::string &type, const std::string &identity, const char *why)
+record_ignored_object(SchemaWork &step, const std::string &type, const std::string &identity, const char *why)
 {
 	merge::Operation operation;
 
@@ -142,7 +143,7 @@ record_ignored_object(Step &step, const std::string &type, const std::string &id
 } // namespace
 
 bool
-is_current(const Step &step, const state::Type &theirs)
+is_current(const SchemaWork &step, const state::Type &theirs)
 {
 	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
 
@@ -151,19 +152,19 @@ is_current(const Step &step, const state::Type &theirs)
 }
 
 bool
-apply_type(Step &step, const state::Document<state::Type> &theirs)
+apply_type(SchemaWork &step, const state::Document<state::Type> &theirs)
 {
 	return is_current(step, theirs.value) || merge_one_type(step, theirs.value.name.oid, &theirs);
 }
 
 bool
-apply_dropped_type(Step &step, Oid publisher_oid)
+apply_dropped_type(SchemaWork &step, Oid publisher_oid)
 {
 	return merge_one_type(step, publisher_oid, nullptr);
 }
 
 bool
-apply_schema(Step &step, const state::Document<state::Schema> &theirs)
+apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs)
 {
 	const state::Schema &schema = theirs.value;
 
@@ -195,7 +196,7 @@ apply_schema(Step &step, const state::Document<state::Schema> &theirs)
 }
 
 bool
-apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool followed)
+apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool followed)
 {
 	if (!followed && load(step, schema_class, dropped.oid) == nullptr)
 		return true;
@@ -235,7 +236,7 @@ apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool follo
 }
 
 void
-record_ignored(Step &step)
+record_ignored(SchemaWork &step)
 {
 	bool nothing = step.recorded.empty();
 

@@ -1,7 +1,7 @@
 /*
  * Refusals: making one from an operation, and recording it.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include "core/reason.hpp"
 #include "core/sql.hpp"
@@ -46,7 +46,7 @@ join(const std::vector<std::string> &lines)
 
 /* The lines of change, with the reason behind the one that was refused. */
 std::string
-explain_changes(const Step &step, const merge::Operation &operation)
+explain_changes(const SchemaWork &step, const merge::Operation &operation)
 {
 	std::vector<std::string> lines;
 	bool marked = false;
@@ -65,7 +65,7 @@ explain_changes(const Step &step, const merge::Operation &operation)
 
 /* The hint's steps with the subscription's name in them, and always the one that goes on. */
 std::string
-explain_way_out(const Step &step, const merge::Operation &operation)
+explain_way_out(const SchemaWork &step, const merge::Operation &operation)
 {
 	constexpr std::string_view placeholder = "{subscription}";
 	const std::string name = sql::literal(step.subscription.name);
@@ -90,7 +90,7 @@ explain_way_out(const Step &step, const merge::Operation &operation)
 } // namespace
 
 void
-refuse(const Step &step, const merge::Operation &operation, const Place &place)
+refuse(const SchemaWork &step, const merge::Operation &operation, const Place &place)
 {
 	pg::call([] {
 		if (refusal_context == nullptr)

@@ -1,7 +1,7 @@
 /*
  * One relation of a schema message: its three sides, the merge, what follows from it, and the new base.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -90,7 +90,7 @@ first_relation(std::initializer_list<const state::Relation *> named)
 
 /* Whether the command made the relation, so that all its rows are in the stream. */
 bool
-is_new(const Step &step, const state::Relation &theirs)
+is_new(const SchemaWork &step, const state::Relation &theirs)
 {
 	if (theirs.created_here)
 		return true;
@@ -108,7 +108,7 @@ is_new(const Step &step, const state::Relation &theirs)
 /* A published relation that the subscription does not know and that was not made in the stream: its rows must
  * be copied. */
 [[noreturn]] void
-refuse_unknown(Step &step, const state::Relation &theirs, const Sides &sides)
+refuse_unknown(SchemaWork &step, const state::Relation &theirs, const Sides &sides)
 {
 	merge::Operation operation;
 
@@ -151,7 +151,7 @@ pairs_after(const state::Relation &theirs, const state::Relation &ours, const Si
 
 /* Stores theirs as the new base with the local relation and columns as they are now. */
 void
-accept(Step &step, const state::Document<state::Relation> &theirs, const Sides &sides,
+accept(SchemaWork &step, const state::Document<state::Relation> &theirs, const Sides &sides,
        const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
@@ -176,7 +176,7 @@ accept(Step &step, const state::Document<state::Relation> &theirs, const Sides &
 }
 
 bool
-has_rewrite(const Step &step, Oid publisher_oid)
+has_rewrite(const SchemaWork &step, Oid publisher_oid)
 {
 	for (const merge::RewriteHint &rewrite : step.command.rewrites)
 		if (rewrite.relation == publisher_oid)
@@ -189,7 +189,7 @@ has_rewrite(const Step &step, Oid publisher_oid)
 
 /* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
 Progress
-merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
+merge_once(SchemaWork &step, const Sides &sides, const state::Relation *theirs,
            std::vector<std::pair<AttrNumber, std::string>> &local_columns)
 {
 	const CatalogFacts facts(step.subscription.subid);
@@ -214,7 +214,7 @@ merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
 } // namespace
 
 Sides
-load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
+load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *theirs)
 {
 	Sides sides;
 
@@ -244,7 +244,7 @@ load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
 }
 
 Place
-place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
+place_of(const SchemaWork &step, const Sides &sides, const state::Relation *theirs)
 {
 	Place place;
 
@@ -271,7 +271,7 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 }
 
 bool
-is_current(const Step &step, const state::Relation &theirs)
+is_current(const SchemaWork &step, const state::Relation &theirs)
 {
 	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
@@ -282,7 +282,7 @@ is_current(const Step &step, const state::Relation &theirs)
 }
 
 bool
-apply_relation(Step &step, const state::Document<state::Relation> &theirs)
+apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs)
 {
 	if (is_current(step, theirs.value))
 		return true;
@@ -307,7 +307,7 @@ apply_relation(Step &step, const state::Document<state::Relation> &theirs)
 }
 
 bool
-apply_dropped_relation(Step &step, Oid publisher_oid)
+apply_dropped_relation(SchemaWork &step, Oid publisher_oid)
 {
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
 

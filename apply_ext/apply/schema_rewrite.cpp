@@ -3,7 +3,7 @@
  * which comes after them. One that no marker explains (the event triggers were disabled) must not be passed
  * over.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <cstring>
 #include <limits>
@@ -65,7 +65,7 @@ forget_rewrite(TransactionId xid, Oid relation)
 }
 
 bool
-on_rewrite(Step &step)
+on_rewrite(SchemaWork &step)
 {
 	auto parsed = state::parse_rewrite_message(step.content);
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
@@ -84,7 +84,7 @@ before_commit(const catalog::Subscription &subscription, const Boundary &boundar
 		return;
 	Oid oid = pending.relations[0];
 	pending.count = 0;
-	Step step(subscription, boundary, {});
+	SchemaWork step(subscription, boundary, {});
 	step.boundary.ordinal = std::numeric_limits<int>::max(); /* after all messages */
 	begin_boundary(step);
 	Sides sides = load_sides(step, oid, nullptr);

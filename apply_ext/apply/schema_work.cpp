@@ -1,7 +1,7 @@
 /*
  * One operation of the merge: executed, accepted, ignored or refused, each with its row of history.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include "core/reason.hpp"
 
@@ -128,7 +128,7 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 /* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
  * rows. */
 void
-forbid(const Step &step, merge::Operation &operation, const Place &place)
+forbid(const SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	const char *owner = pg::call([&] { return GetUserNameFromId(place.run_as, true); });
 	const char *self = pg::call([&] { return GetUserNameFromId(step.subscription.owner, true); });
@@ -153,7 +153,7 @@ settings_of(const merge::Operation &operation)
 }
 
 Executed
-execute(const Step &step, const merge::Operation &operation, const std::string &sql, const Place &place)
+execute(const SchemaWork &step, const merge::Operation &operation, const std::string &sql, const Place &place)
 {
 	const std::vector<Setting> settings = settings_of(operation);
 	const catalog::Options &options = step.subscription.options;
@@ -173,7 +173,7 @@ execute(const Step &step, const merge::Operation &operation, const std::string &
 
 /* Runs what a person decided at this boundary. Failure refuses again with what the server said. */
 void
-run_decision(Step &step, merge::Operation &operation, const Place &place)
+run_decision(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	const catalog::Decision &decision = *step.decision;
 	bool suggested = strcmp(decision.resolution, "apply") == 0;
@@ -217,7 +217,7 @@ run_decision(Step &step, merge::Operation &operation, const Place &place)
 
 /* Rows that follow carry all published columns: each must have a place, or skipping would lose them. */
 void
-check_skip(const Step &step, merge::Operation &operation, const Place &place)
+check_skip(const SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	if (place.theirs == nullptr)
 		return;
@@ -246,7 +246,7 @@ check_skip(const Step &step, merge::Operation &operation, const Place &place)
 
 /* An operation that cannot be done: as a person decided, later, or not at all. */
 Progress
-settle(Step &step, merge::Operation &operation, const Place &place)
+settle(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	if (step.may_defer &&
 	    (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
@@ -268,14 +268,14 @@ settle(Step &step, merge::Operation &operation, const Place &place)
 } // namespace
 
 bool
-Step::resumed() const
+SchemaWork::resumed() const
 {
 	return decided || (decision != nullptr && decision->resolution != nullptr &&
 	                   strcmp(decision->resolution, "resumed") == 0);
 }
 
 std::vector<const state::Relation *>
-Step::descendants_of(const state::Relation *relation) const
+SchemaWork::descendants_of(const state::Relation *relation) const
 {
 	std::vector<const state::Relation *> below;
 	std::set<Oid> oids;
@@ -291,7 +291,7 @@ Step::descendants_of(const state::Relation *relation) const
 }
 
 void
-record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql,
+record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
                std::int64_t duration)
 {
 	if (!step.recorded
@@ -318,7 +318,7 @@ record_history(Step &step, const merge::Operation &operation, const std::string 
 }
 
 void
-note_changes(Step &step, const merge::Result &result)
+note_changes(SchemaWork &step, const merge::Result &result)
 {
 	for (const merge::Operation &operation : result.operations) {
 		if (operation.change.empty() || operation.verdict == Verdict::Satisfied)
@@ -332,7 +332,7 @@ note_changes(Step &step, const merge::Result &result)
 }
 
 Progress
-do_operation(Step &step, merge::Operation &operation, const Place &place)
+do_operation(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
 		return settle(step, operation, place);
@@ -361,7 +361,7 @@ do_operation(Step &step, merge::Operation &operation, const Place &place)
 }
 
 Progress
-do_operations(Step &step, merge::Result &result, const Place &place)
+do_operations(SchemaWork &step, merge::Result &result, const Place &place)
 {
 	for (merge::Operation &operation : result.operations) {
 		Progress progress = do_operation(step, operation, place);
@@ -372,13 +372,13 @@ do_operations(Step &step, merge::Result &result, const Place &place)
 }
 
 bool
-may_become(const Step &step, Oid role)
+may_become(const SchemaWork &step, Oid role)
 {
 	return pg::call([&] { return pg::compat::member_can_set_role(step.subscription.owner, role); });
 }
 
 Oid
-creation_role(const Step &step, const std::string &publisher_owner)
+creation_role(const SchemaWork &step, const std::string &publisher_owner)
 {
 	if (!step.subscription.options.policy.owners_same)
 		return step.subscription.owner;
