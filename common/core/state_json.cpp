@@ -461,6 +461,8 @@ read_type(const Node &node)
 		result.multirange_name = node["multirange"].text("name");
 	node.each("constraints", [&](const Node &c) { result.constraints.push_back(read_constraint(c)); });
 	node.each("attributes", [&](const Node &a) { result.attributes.push_back(read_attribute(a)); });
+	if (node.has("relation"))
+		result.row_type_of = read_name(node["relation"]);
 	result.fingerprint = node.text("fingerprint", "");
 	return result;
 }
@@ -472,6 +474,7 @@ read_schema(const Node &node)
 	result.name.oid = node.number<Oid>("oid");
 	result.name.name = node.text("name");
 	result.owner = node.text("owner", "");
+	result.extension = node.text("extension", "");
 	return result;
 }
 

@@ -558,6 +558,9 @@ merge_type(const state::Type *base, const state::Type *theirs, const state::Type
 {
 	if (base == nullptr && theirs == nullptr)
 		return {};
+	/* the row type of a table comes, changes and goes with the table */
+	if ((theirs != nullptr ? theirs : base)->row_type_of)
+		return {};
 	return TypeMerge(base, theirs, ours, command, policy, facts != nullptr ? *facts : no_facts()).run();
 }
 
@@ -567,6 +570,12 @@ merge_schema(const state::Schema *base, const state::Schema &theirs, bool exists
 {
 	Result result;
 	const std::string &name = theirs.name.name;
+	if (!theirs.extension.empty()) {
+		ignore(add_operation(result, Op::ExtensionMember, sql::shown(name),
+		                     "schema " + sql::shown(name) + " of extension " + theirs.extension),
+		       "Members of an extension are changed by the extension's own scripts on each side.");
+		return result;
+	}
 	if (base != nullptr && base->name.name != name) {
 		Operation &operation =
 		    add_operation(result, Op::RenameSchema, sql::shown(name),
