@@ -1,7 +1,6 @@
 /*
  * A stand-in, weak, until the initial copy is linked.
  */
-#include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/copy.hpp"
 #include "pg/compat.hpp"
 
