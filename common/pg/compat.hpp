@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <cstdint>
+
 #include "pg/postgres.hpp"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
@@ -13,17 +15,40 @@
 #endif
 
 extern "C" {
+#include "access/attmap.h"
+#include "access/htup.h"
 #include "access/htup_details.h"
+#include "catalog/partition.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_publication.h"
+#include "catalog/pg_publication_rel.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
+#include "replication/logical.h"
 #include "replication/message.h"
+#include "replication/origin.h"
+#include "replication/output_plugin.h"
+#include "replication/reorderbuffer.h"
+#include "utils/inval.h"
 #include "utils/syscache.h"
+#if PG_VERSION_NUM >= 160000
+#include "commands/subscriptioncmds.h"
+#include "parser/parse_relation.h"
+#include "varatt.h"
+#endif
+#if PG_VERSION_NUM >= 180000
+#include "rewrite/rewriteHandler.h"
+#endif
 }
 
 namespace schemasync::pg::compat {
+
+// ---- catalog ----
 
 using TreeWalker = bool (*)(Node *, void *);
 using TreeMutator = Node *(*)(Node *, void *);
@@ -120,6 +145,218 @@ constraint_enforced(const FormData_pg_constraint *constraint)
 	return true;
 #endif
 }
+
+// ---- output plugin: what pgoutput of each version does ----
+
+/* 16 brought parallel streaming, protocol 4 and the option origin. */
+#if PG_VERSION_NUM >= 160000
+constexpr std::uint32_t protocol_max = 4;
+constexpr bool has_origin_option = true;
+constexpr char text_protocol_too_new[] =
+    "client sent proto_version=%d but server only supports protocol %d or lower";
+constexpr char text_protocol_too_old[] =
+    "client sent proto_version=%d but server only supports protocol %d or higher";
+#else
+constexpr std::uint32_t protocol_max = 3;
+constexpr bool has_origin_option = false;
+constexpr char text_protocol_too_new[] =
+    "client sent proto_version=%d but we only support protocol %d or lower";
+constexpr char text_protocol_too_old[] =
+    "client sent proto_version=%d but we only support protocol %d or higher";
+#endif
+
+/* From 17 a missing proto_version or publication_names is an error of its own. */
+constexpr bool requires_options_by_name = PG_VERSION_NUM >= 170000;
+
+/* Up to 15 the plugin reports progress every hundred changes; from 16 the reorder buffer does. */
+constexpr bool plugin_reports_progress = PG_VERSION_NUM < 160000;
+
+/* From 16 the rename of a schema makes every cached relation stale. */
+constexpr bool namespace_change_invalidates = PG_VERSION_NUM >= 160000;
+
+/* From 18 a change of a publication names the relations that it affects; before, all become stale. */
+constexpr bool publication_change_names_relations = PG_VERSION_NUM >= 180000;
+
+/* From 18 a publication that does not exist at this point of the WAL is passed over with a warning. */
+constexpr bool missing_publication_is_skipped = PG_VERSION_NUM >= 180000;
+
+/* Which column list counts as "all columns", so that lists of two publications can be compared. */
+enum class WholeColumnList {
+	every_attribute, /* 15: as many columns as the table ever had */
+	live_attributes, /* 16, 17: as many as are neither dropped nor generated */
+	spelled_out,     /* 18: no list means the list of what would be published */
+};
+#if PG_VERSION_NUM >= 180000
+constexpr WholeColumnList whole_column_list = WholeColumnList::spelled_out;
+#elif PG_VERSION_NUM >= 160000
+constexpr WholeColumnList whole_column_list = WholeColumnList::live_attributes;
+#else
+constexpr WholeColumnList whole_column_list = WholeColumnList::every_attribute;
+#endif
+
+/* Option streaming: 'f', 't' or 'p'; before 16 a boolean. */
+inline char
+read_streaming_mode(DefElem *element)
+{
+#if PG_VERSION_NUM >= 160000
+	return defGetStreamingMode(element);
+#else
+	return defGetBoolean(element) ? 't' : 'f';
+#endif
+}
+
+/* publish_generated_columns of a publication: 's' (stored) or 'n' (none); a parameter since 18. */
+inline char
+generated_columns_of(const Publication *publication)
+{
+#if PG_VERSION_NUM >= 180000
+	return static_cast<char>(publication->pubgencols_type);
+#else
+	(void) publication;
+	return 'n';
+#endif
+}
+
+/* Whether generated columns can be published at all: with 18 they came under column lists. */
+constexpr bool publishes_generated_columns = PG_VERSION_NUM >= 180000;
+
+/* The tuples of a change: HeapTuple since 17, wrapped in a ReorderBufferTupleBuf before. */
+inline HeapTuple
+old_tuple(const ReorderBufferChange *change)
+{
+#if PG_VERSION_NUM >= 170000
+	return change->data.tp.oldtuple;
+#else
+	return change->data.tp.oldtuple != nullptr ? &change->data.tp.oldtuple->tuple : nullptr;
+#endif
+}
+
+inline HeapTuple
+new_tuple(const ReorderBufferChange *change)
+{
+#if PG_VERSION_NUM >= 170000
+	return change->data.tp.newtuple;
+#else
+	return change->data.tp.newtuple != nullptr ? &change->data.tp.newtuple->tuple : nullptr;
+#endif
+}
+
+/* Commit, prepare and abort time (microseconds since 2000) share one union; it is anonymous since 19. */
+inline TimestampTz
+end_time(const ReorderBufferTXN *txn)
+{
+#if PG_VERSION_NUM >= 190000
+	return txn->commit_time;
+#else
+	return txn->xact_time.commit_time;
+#endif
+}
+
+/* The top-level transaction of a transaction, itself if it is one. */
+inline ReorderBufferTXN *
+top_transaction(ReorderBufferTXN *txn)
+{
+	return txn->toptxn != nullptr ? txn->toptxn : txn;
+}
+
+/* Stream abort tells when and where only since 16, and only to a parallel applier. */
+constexpr bool stream_abort_has_position = PG_VERSION_NUM >= 160000;
+
+#if PG_VERSION_NUM >= 190000
+using OriginId = ReplOriginId;
+constexpr OriginId invalid_origin = InvalidReplOriginId;
+#else
+using OriginId = RepOriginId;
+constexpr OriginId invalid_origin = InvalidRepOriginId;
+#endif
+
+/* build_attrmap_by_name_if_req gained missing_ok in 16. */
+inline AttrMap *
+build_attribute_map_if_required(TupleDesc in, TupleDesc out)
+{
+#if PG_VERSION_NUM >= 160000
+	return build_attrmap_by_name_if_req(in, out, false);
+#else
+	return build_attrmap_by_name_if_req(in, out);
+#endif
+}
+
+/* Gives estate a range table of the one entry rte; 16 split off the privileges, 18 added pruning. */
+inline void
+init_range_table(EState *estate, RangeTblEntry *rte)
+{
+#if PG_VERSION_NUM >= 160000
+	List *permissions = NIL;
+
+	addRTEPermissionInfo(&permissions, rte);
+#if PG_VERSION_NUM >= 180000
+	ExecInitRangeTable(estate, list_make1(rte), permissions, bms_make_singleton(1));
+#else
+	ExecInitRangeTable(estate, list_make1(rte), permissions);
+#endif
+#else
+	ExecInitRangeTable(estate, list_make1(rte));
+#endif
+}
+
+/* Puts the expressions of virtual generated columns (18) into a row filter. */
+inline Node *
+expand_generated_columns(Node *filter, Relation relation)
+{
+#if PG_VERSION_NUM >= 180000
+	return expand_generated_columns_in_expr(filter, relation, 1);
+#else
+	(void) relation;
+	return filter;
+#endif
+}
+
+/* The cache id is an enum since 19. */
+#if PG_VERSION_NUM >= 190000
+using SyscacheId = SysCacheIdentifier;
+#else
+using SyscacheId = int;
+#endif
+
+/* Calls function(arg, relid) when the publication of a relation changed (18). */
+inline void
+register_publication_change_callback(void (*function)(Datum, Oid))
+{
+#if PG_VERSION_NUM >= 180000
+	CacheRegisterRelSyncCallback(function, static_cast<Datum>(0));
+#else
+	(void) function;
+#endif
+}
+
+/* Oids of the publications that name a relation; 19 tells them from those that exclude it. */
+inline List *
+publications_of(Oid relid)
+{
+#if PG_VERSION_NUM >= 190000
+	return GetRelationIncludedPublications(relid);
+#else
+	return GetRelationPublications(relid);
+#endif
+}
+
+/* Whether a publication of all tables leaves out relid, a partition by its root (19). */
+inline bool
+is_excluded(const Publication *publication, Oid relid, bool is_partition)
+{
+#if PG_VERSION_NUM >= 190000
+	if (is_partition)
+		relid = llast_oid(get_partition_ancestors(relid));
+	return list_member_oid(GetRelationExcludedPublications(relid), publication->oid);
+#else
+	(void) publication;
+	(void) relid;
+	(void) is_partition;
+	return false;
+#endif
+}
+
+// ---- logical messages ----
 
 /* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
 inline XLogRecPtr
