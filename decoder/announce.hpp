@@ -23,14 +23,15 @@ void start_announcer(LogicalDecodingContext *ctx, Session *session);
 /*
  * Before the Relation messages of a relation (schema_due) and before a row or truncate of a relation whose
  * entry was rebuilt (entry->state_due, which the function clears). relation is the one that changed;
- * entry->publish_as may be its partition root. Nothing of the change itself has been written; Begin has been sent.
+ * entry->publish_as may be its partition root. Nothing of the change itself has been written; Begin has been
+ * sent.
  */
 void announce_relation(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, ReorderBufferChange *change,
                        Relation relation, RelationEntry *entry, bool schema_due);
 
 /*
- * A logical message with a prefix that starts with "schemasync": a marker, or a forgery. It is never passed on.
- * May be not transactional; then txn can be null.
+ * A logical message with a prefix that starts with "schemasync": a marker, or a forgery. It is never passed
+ * on. May be not transactional; then txn can be null.
  */
 void receive_marker(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn, bool transactional,
                     const char *prefix, Size size, const char *content);

@@ -1,5 +1,6 @@
 /*
- * What happens inside a transaction: rows, truncates, logical messages. The callbacks of the server, each a leaf.
+ * What happens inside a transaction: rows, truncates, logical messages. The callbacks of the server, each a
+ * leaf.
  *
  * Zone: server code; leaves.
  */

@@ -75,7 +75,8 @@ put_columns(StringInfo out, Relation relation, const RelationEntry *entry)
 
 		if (!is_column_published(attribute, entry))
 			continue;
-		bool is_key = all_are_key || bms_is_member(attribute->attnum - FirstLowInvalidHeapAttributeNumber, key);
+		bool is_key =
+		    all_are_key || bms_is_member(attribute->attnum - FirstLowInvalidHeapAttributeNumber, key);
 		pq_sendbyte(out, is_key ? wire::column_is_key : no_flags);
 		pq_sendstring(out, NameStr(attribute->attname));
 		pq_sendint32(out, attribute->atttypid);

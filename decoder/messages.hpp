@@ -1,10 +1,11 @@
 /*
  * The messages of the pgoutput protocol other than rows, each written into out from its type byte on.
- * xid is the (sub)transaction's inside a streamed chunk and InvalidTransactionId elsewhere: then it is left out.
- * Times are microseconds since 2000-01-01 UTC, positions bytes of the WAL.
+ * xid is the (sub)transaction's inside a streamed chunk and InvalidTransactionId elsewhere: then it is left
+ * out. Times are microseconds since 2000-01-01 UTC, positions bytes of the WAL.
  *
  * Zone: server code; leaves.
- * source: PostgreSQL documentation, "Logical Replication Message Formats"; logical/proto.c for order and details
+ * source: PostgreSQL documentation, "Logical Replication Message Formats"; logical/proto.c for order and
+ * details
  */
 #pragma once
 

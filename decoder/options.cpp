@@ -48,7 +48,9 @@ read_protocol_version(const char *text)
 
 	errno = 0;
 	unsigned long parsed = strtoul(text, &end, 10);
-	if (errno != 0 || *end != '\0')
+	/* minor releases of late 2026 refuse the empty text, too; those before read it as 0, which is refused as
+	 * well */
+	if (end == text || errno != 0 || *end != '\0')
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid proto_version")));
 	if (parsed > PG_UINT32_MAX)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -93,6 +95,19 @@ read_origin_none(DefElem *element)
 	return false;
 }
 
+/* A boolean, for which 1 and 0 may stand as well. */
+bool
+read_switch(DefElem *element)
+{
+	char *value = defGetString(element);
+
+	if (strcmp(value, "1") == 0)
+		return true;
+	if (strcmp(value, "0") == 0)
+		return false;
+	return defGetBoolean(element);
+}
+
 Rewrites
 read_rewrites(DefElem *element)
 {
@@ -135,7 +150,7 @@ read_option(DefElem *element, Options &options, unsigned &given)
 		options.origin_none = read_origin_none(element);
 	} else if (strcmp(name, "schemasync") == 0) {
 		note_given(given, given_schemasync);
-		options.schemasync = defGetBoolean(element);
+		options.schemasync = read_switch(element);
 	} else if (strcmp(name, "rewrites") == 0) {
 		note_given(given, given_rewrites);
 		options.rewrites = read_rewrites(element);
@@ -147,8 +162,7 @@ void
 require_option(unsigned given, Given option, const char *name)
 {
 	if (!(given & option))
-		ereport(ERROR,
-		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"%s\" missing", name)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"%s\" missing", name)));
 }
 
 void
@@ -160,9 +174,9 @@ check_protocol_version(const Options &options)
 		                errmsg(pg::compat::text_protocol_too_new, options.protocol_version,
 		                       pg::compat::protocol_max)));
 	if (options.protocol_version < wire::protocol_min)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-		                errmsg(pg::compat::text_protocol_too_old, options.protocol_version,
-		                       wire::protocol_min)));
+		ereport(ERROR,
+		        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+		         errmsg(pg::compat::text_protocol_too_old, options.protocol_version, wire::protocol_min)));
 }
 
 void
@@ -173,10 +187,9 @@ settle_streaming(const Options &options, LogicalDecodingContext *ctx)
 		return;
 	}
 	if (options.streaming == Streaming::On && options.protocol_version < wire::protocol_streaming)
-		ereport(ERROR,
-		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-		         errmsg("requested proto_version=%d does not support streaming, need %d or higher",
-		                options.protocol_version, wire::protocol_streaming)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+		                errmsg("requested proto_version=%d does not support streaming, need %d or higher",
+		                       options.protocol_version, wire::protocol_streaming)));
 	if (options.streaming == Streaming::Parallel && options.protocol_version < wire::protocol_parallel)
 		ereport(ERROR,
 		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -215,7 +228,7 @@ read_options(LogicalDecodingContext *ctx)
 	unsigned given = 0;
 	ListCell *cell;
 
-	foreach(cell, ctx->output_plugin_options)
+	foreach (cell, ctx->output_plugin_options)
 		read_option(static_cast<DefElem *>(lfirst(cell)), options, given);
 
 	if (pg::compat::requires_options_by_name) {
@@ -224,8 +237,8 @@ read_options(LogicalDecodingContext *ctx)
 	}
 	check_protocol_version(options);
 	if (!pg::compat::requires_options_by_name && list_length(options.publication_names) < 1)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-		                errmsg("publication_names parameter missing")));
+		ereport(ERROR,
+		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("publication_names parameter missing")));
 	settle_streaming(options, ctx);
 	settle_two_phase(options, ctx);
 	if ((given & given_rewrites) && !options.schemasync)

@@ -4,7 +4,8 @@
 
 /*
  * libpq.h comes with the struct of a connection, which wants the headers of GSSAPI and OpenSSL that a
- * server-dev package does not bring. Only the table of send functions is used here, which has nothing of either.
+ * server-dev package does not bring. Only the table of send functions is used here, which has nothing of
+ * either.
  */
 #undef ENABLE_GSS
 #undef USE_OPENSSL

@@ -93,7 +93,7 @@ settle_target(Oid relid, const RelationMembership &membership, List *publication
 	ListCell *cell;
 
 	entry->publish_as = relid;
-	foreach(cell, publications) {
+	foreach (cell, publications) {
 		auto *publication = static_cast<Publication *>(lfirst(cell));
 		Target target = find_target(publication, relid, membership);
 
@@ -143,8 +143,7 @@ read_column_list(const Publication *publication, Oid relid, MemoryContext contex
 	/* no row: published with its schema, which has no lists */
 	if (!HeapTupleIsValid(membership))
 		return false;
-	Datum list =
-	    SysCacheGetAttr(PUBLICATIONRELMAP, membership, Anum_pg_publication_rel_prattrs, &is_null);
+	Datum list = SysCacheGetAttr(PUBLICATIONRELMAP, membership, Anum_pg_publication_rel_prattrs, &is_null);
 	if (!is_null)
 		*columns = pub_collist_to_bitmapset(nullptr, list, context);
 	ReleaseSysCache(membership);
@@ -221,7 +220,7 @@ settle_generated_columns(Relation target, List *through, RelationEntry *entry)
 	entry->generated_columns = 'n';
 	if (!pg::compat::publishes_generated_columns || !has_generated_column(RelationGetDescr(target)))
 		return;
-	foreach(cell, through) {
+	foreach (cell, through) {
 		auto *publication = static_cast<Publication *>(lfirst(cell));
 		Bitmapset *ignored = nullptr;
 
@@ -231,12 +230,11 @@ settle_generated_columns(Relation target, List *through, RelationEntry *entry)
 		if (first)
 			entry->generated_columns = choice;
 		else if (entry->generated_columns != choice)
-			ereport(ERROR,
-			        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			         errmsg("cannot use different values of publish_generated_columns for table "
-			                "\"%s.%s\" in different publications",
-			                get_namespace_name(RelationGetNamespace(target)),
-			                RelationGetRelationName(target))));
+			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			                errmsg("cannot use different values of publish_generated_columns for table "
+			                       "\"%s.%s\" in different publications",
+			                       get_namespace_name(RelationGetNamespace(target)),
+			                       RelationGetRelationName(target))));
 		first = false;
 	}
 }
@@ -245,14 +243,13 @@ settle_generated_columns(Relation target, List *through, RelationEntry *entry)
 void
 settle_columns(Relation target, List *through, RelationEntry *entry)
 {
-	constexpr bool spelled_out =
-	    pg::compat::whole_column_list == pg::compat::WholeColumnList::spelled_out;
+	constexpr bool spelled_out = pg::compat::whole_column_list == pg::compat::WholeColumnList::spelled_out;
 	bool first = true;
 	bool any_list = false;
 	Bitmapset *all_columns = nullptr;
 	ListCell *cell;
 
-	foreach(cell, through) {
+	foreach (cell, through) {
 		auto *publication = static_cast<Publication *>(lfirst(cell));
 		Bitmapset *columns = nullptr;
 
@@ -268,11 +265,11 @@ settle_columns(Relation target, List *through, RelationEntry *entry)
 		if (first)
 			entry->columns = columns;
 		else if (!bms_equal(entry->columns, columns))
-			ereport(ERROR,
-			        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			         errmsg("cannot use different column lists for table \"%s.%s\" in different publications",
-			                get_namespace_name(RelationGetNamespace(target)),
-			                RelationGetRelationName(target))));
+			ereport(
+			    ERROR,
+			    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			     errmsg("cannot use different column lists for table \"%s.%s\" in different publications",
+			            get_namespace_name(RelationGetNamespace(target)), RelationGetRelationName(target))));
 		first = false;
 	}
 	if (spelled_out && !any_list)
@@ -330,7 +327,7 @@ load_publications(List *names)
 	List *publications = NIL;
 	ListCell *cell;
 
-	foreach(cell, names) {
+	foreach (cell, names) {
 		auto *name = static_cast<char *>(lfirst(cell));
 		Publication *publication = GetPublicationByName(name, missing_ok);
 

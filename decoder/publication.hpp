@@ -12,7 +12,8 @@
 
 namespace schemasync::decoder {
 
-/* The catalog's view of a relation's place in publications, before the session's publications are looked at. */
+/* The catalog's view of a relation's place in publications, before the session's publications are looked at.
+ */
 struct RelationMembership {
 	List *publications;        /* oids of publications that name the relation */
 	List *schema_publications; /* oids of publications that name its schema */
@@ -34,8 +35,8 @@ List *load_publications(List *names);
 /*
  * Fills an empty entry: actions, publish_as, columns, filters, slots.
  *
- * errors: "cannot use different column lists ...", "cannot use different values of publish_generated_columns ..."
- * source: get_rel_sync_entry() of pgoutput
+ * errors: "cannot use different column lists ...", "cannot use different values of publish_generated_columns
+ * ..." source: get_rel_sync_entry() of pgoutput
  */
 void settle_publication(Session *session, Relation relation, const RelationMembership &membership,
                         List *publications, RelationEntry *entry);

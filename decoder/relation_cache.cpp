@@ -116,8 +116,8 @@ RelationEntry *
 enter_relation(Session *session, Oid relid)
 {
 	bool found;
-	auto *entry = static_cast<RelationEntry *>(
-	    hash_search(session->relations->entries, &relid, HASH_ENTER, &found));
+	auto *entry =
+	    static_cast<RelationEntry *>(hash_search(session->relations->entries, &relid, HASH_ENTER, &found));
 
 	if (!found) {
 		*entry = RelationEntry{};
@@ -166,8 +166,8 @@ open_relation_cache(Session *session)
 {
 	HASHCTL control{};
 
-	auto *cache = static_cast<RelationCache *>(
-	    MemoryContextAllocZero(session->cache_context, sizeof(RelationCache)));
+	auto *cache =
+	    static_cast<RelationCache *>(MemoryContextAllocZero(session->cache_context, sizeof(RelationCache)));
 	control.keysize = sizeof(Oid);
 	control.entrysize = sizeof(RelationEntry);
 	control.hcxt = session->cache_context;

@@ -69,10 +69,12 @@ RelationEntry *find_relation(Session *session, Relation relation);
  */
 List *session_publications(Session *session);
 
-/* A count that grows with every change of a type, function or relation: what was looked up before may be stale. */
+/* A count that grows with every change of a type, function or relation: what was looked up before may be
+ * stale. */
 std::uint64_t catalog_generation();
 
-/* Whether the client has the Relation message, within the streamed transaction top_xid or, if that is invalid, at all. */
+/* Whether the client has the Relation message, within the streamed transaction top_xid or, if that is
+ * invalid, at all. */
 bool is_schema_sent(const RelationEntry *entry, bool in_streaming, TransactionId top_xid);
 void note_schema_sent(Session *session, RelationEntry *entry, bool in_streaming, TransactionId top_xid);
 

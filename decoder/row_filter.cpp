@@ -39,7 +39,8 @@ publishes(const Publication *publication, FilterAction action)
 	}
 }
 
-/* The text of the clause a publication has for relid, or null; a publication of its schema or of all tables has none. */
+/* The text of the clause a publication has for relid, or null; a publication of its schema or of all tables
+ * has none. */
 char *
 read_clause(const Publication *publication, Oid relid)
 {
@@ -82,7 +83,7 @@ prepare_filter(List *texts, Relation relation, EState *executor)
 	List *clauses = NIL;
 	ListCell *cell;
 
-	foreach(cell, texts) {
+	foreach (cell, texts) {
 		auto *clause = static_cast<Node *>(stringToNode(static_cast<char *>(lfirst(cell))));
 		clauses = lappend(clauses, pg::compat::expand_generated_columns(clause, relation));
 	}
@@ -157,7 +158,7 @@ settle_row_filters(List *through, RelationEntry *entry)
 	bool any = false;
 	ListCell *cell;
 
-	foreach(cell, through) {
+	foreach (cell, through) {
 		auto *publication = static_cast<Publication *>(lfirst(cell));
 		char *text = read_clause(publication, entry->publish_as);
 

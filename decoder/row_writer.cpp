@@ -41,7 +41,7 @@ enum class Encoding : unsigned char {
 };
 
 struct ColumnFormat {
-	int index;     /* into the slot's values */
+	int index; /* into the slot's values */
 	bool is_varlena;
 	Encoding encoding;
 	FmgrInfo function; /* for call_output and call_send */
@@ -123,7 +123,8 @@ encoding_of_send(Oid function)
 }
 
 void
-describe_column(ColumnFormat *column, const FormData_pg_attribute *attribute, bool binary, MemoryContext context)
+describe_column(ColumnFormat *column, const FormData_pg_attribute *attribute, bool binary,
+                MemoryContext context)
 {
 	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(attribute->atttypid));
 

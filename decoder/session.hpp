@@ -34,7 +34,7 @@ struct Session {
 
 	std::size_t unflushed;        /* bytes put into the connection's buffer since its last flush */
 	TimestampTz oldest_unflushed; /* when the first of them was put there, microseconds since 2000 */
-	int changes_since_progress; /* see report_progress() */
+	int changes_since_progress;   /* see report_progress() */
 };
 
 /* What is kept for each transaction that has a begin_cb; streamed and prepared ones have none. */

@@ -39,7 +39,7 @@ RETURNS TABLE (tag text, parts text, touched text, dropped text, details text) L
 			FROM json_array_elements(j->'dropped') x WHERE x->>'type' <> 'type' OR (x->>'original')::bool),
 		concat_ws(' ',
 			(SELECT 'using ' || string_agg(format('%s.%s %s %s', coalesce((SELECT relname FROM pg_class WHERE oid = (x->>'relid')::oid), 'gone'), x->>'attnum',
-				CASE WHEN (x->>'given')::bool THEN 'given' ELSE 'none' END, x->'expr'->>'sql'), ', ')
+				CASE WHEN (x->>'given')::bool THEN 'given' ELSE 'none' END, (x->'expr'->>'volatility') || ' ' || (x->'expr'->>'sql')), ', ')
 				FROM json_array_elements(j->'using') x),
 			(SELECT 'rewrite ' || string_agg(format('%s reason %s', coalesce((SELECT relname FROM pg_class WHERE oid = (x->>'relid')::oid), 'gone'), x->>'reason'), ', ')
 				FROM json_array_elements(j->'rewrites') x),
@@ -83,6 +83,20 @@ ALTER TABLE busy ADD COLUMN g int GENERATED ALWAYS AS (a * 2) STORED, ADD COLUMN
 ALTER TABLE busy ALTER i DROP IDENTITY, ALTER g DROP EXPRESSION, ALTER a TYPE text USING a::text || g, DROP COLUMN g;
 DROP TABLE busy;
 SELECT * FROM helper.markers();
+
+\echo -- USING: the expression, the worst volatility in it and in the cast to the new type
+CREATE TABLE u_t (a int, b text, "C d" timestamp, e int, f int);
+CREATE FUNCTION own(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 1';
+ALTER TABLE u_t ALTER a TYPE int USING a * 100;
+ALTER TABLE u_t ALTER "C d" TYPE timestamptz USING "C d" + interval '1 day';
+ALTER TABLE u_t ALTER b TYPE text USING b || '$1' || "C d" || E'\\';
+ALTER TABLE u_t ALTER e TYPE float8 USING random(), ALTER a TYPE bigint USING own(e);
+ALTER TABLE u_t ALTER e TYPE text USING f::text, DROP COLUMN f;
+ALTER TABLE u_t ALTER e TYPE text USING (u_t.*)::text;
+ALTER TABLE u_t ALTER e TYPE text COLLATE "C";
+SELECT * FROM helper.markers();
+DROP TABLE u_t;
+DROP FUNCTION own;
 
 \echo -- partitions and inheritance
 CREATE TABLE part (a int, b int) PARTITION BY RANGE (a);

@@ -51,6 +51,13 @@ struct Refused {
 bool on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
                        const Boundary &boundary);
 
+/*
+ * To be called after the last change of a publisher's transaction, before the local commit.
+ *
+ * throws: Refused when rows of a rewritten table went by in it and no marker said why
+ */
+void before_commit(const catalog::Subscription &subscription, const Boundary &boundary);
+
 /* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a transaction. Leaf. */
 void record_refusal(const catalog::Subscription &subscription, const Refused &refused);
 

@@ -1,12 +1,80 @@
 #include "capture/alter_table.hpp"
 
+#include "pg/catalog/catalog.hpp"
+#include "pg/compat.hpp"
 #include "pg/postgres.hpp"
 
 extern "C" {
+#include "access/htup_details.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_coerce.h"
+#include "utils/syscache.h"
 }
 
 namespace schemasync::capture {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* Whether the expression names a column of the relation (its oid is the context) that the same command
+ * dropped. */
+bool
+names_lost_column(Node *node, void *context)
+{
+	if (node == nullptr)
+		return false;
+	if (!IsA(node, Var))
+		return pg::compat::walk_expression(node, names_lost_column, context);
+
+	AttrNumber attnum = reinterpret_cast<Var *>(node)->varattno;
+	if (attnum <= 0)
+		return false;
+	HeapTuple tuple = SearchSysCacheAttNum(*static_cast<Oid *>(context), attnum);
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	ReleaseSysCache(tuple);
+	return false;
+}
+
+/* What the server made of the USING expression: it casts the result to the column's new type, and that cast
+ * counts for the volatility. Deparsed it does not show. NULL where there is no such column or cast (any
+ * more). */
+Node *
+coerce_to_column(Node *expression, const ObjectAddress *column)
+{
+	HeapTuple tuple = SearchSysCacheAttNum(column->objectId, static_cast<int16>(column->objectSubId));
+
+	if (!HeapTupleIsValid(tuple))
+		return nullptr;
+	auto *attribute = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple));
+	Oid type = attribute->atttypid;
+	int32 typmod = attribute->atttypmod;
+	ReleaseSysCache(tuple);
+	return coerce_to_target_type(nullptr, expression, exprType(expression), type, typmod, COERCION_ASSIGNMENT,
+	                             COERCE_IMPLICIT_CAST, -1);
+}
+
+void
+append_using_expression(StringInfo elements, Node *expression, const ObjectAddress *column)
+{
+	Oid relid = column->objectId;
+	Node *coerced = nullptr;
+
+	if (expression != nullptr && !names_lost_column(expression, &relid))
+		coerced = coerce_to_column(expression, column);
+	if (coerced == nullptr) {
+		appendStringInfoString(elements, "null");
+		return;
+	}
+	int nest_level = pg::catalog::begin_pinned_settings();
+	pg::catalog::append_expression(elements, coerced, relid);
+	pg::catalog::end_pinned_settings(nest_level);
+}
+
+} // namespace
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -35,8 +103,12 @@ append_using_hint(StringInfo elements, const AlterTableCmd *subcommand, const Ob
 		return;
 
 	const ColumnDef *definition = castNode(ColumnDef, subcommand->def);
-	appendStringInfo(elements, "{\"relid\":%u,\"attnum\":%d,\"given\":%s,\"expr\":null},", column->objectId,
-	                 column->objectSubId, definition->raw_default == nullptr ? "false" : "true");
+	bool given = definition->raw_default != nullptr;
+	appendStringInfo(elements, "{\"relid\":%u,\"attnum\":%d,\"given\":%s,\"expr\":", column->objectId,
+	                 column->objectSubId, given ? "true" : "false");
+	/* parse analysis left the expression in cooked_default */
+	append_using_expression(elements, given ? definition->cooked_default : nullptr, column);
+	appendStringInfoString(elements, "},");
 }
 
 } // namespace schemasync::capture

@@ -40,6 +40,7 @@ CREATE TABLE schemasync.relation (
 	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
 	copied_rows bigint NOT NULL DEFAULT 0,
 	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
+	created boolean NOT NULL DEFAULT false, -- made by the initial copy: indexes and constraints still follow the rows
 	PRIMARY KEY (subid, publisher_oid)
 );
 

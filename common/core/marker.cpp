@@ -169,6 +169,7 @@ bool
 read_head(Fields &fields, Marker &marker)
 {
 	marker.xid = fields.number<std::uint32_t>("xid");
+	marker.subxid = fields.number<std::uint32_t>("subxid");
 	marker.tag_json = fields.text("tag");
 	marker.statement_json = fields.text("statement");
 	marker.user_json = fields.text("user");

@@ -58,7 +58,8 @@ struct Rewrite {
 };
 
 struct Marker {
-	std::uint32_t xid = 0;
+	std::uint32_t xid = 0;    /* of the top-level transaction */
+	std::uint32_t subxid = 0; /* of the subtransaction, the same where there is none */
 	std::string tag;
 	std::string tag_json;
 	std::string statement_json;

@@ -1,6 +1,6 @@
 /*
- * What protocol.hpp, the reader, leaves to the writer of a pgoutput stream: kinds of tuples and columns, flags
- * and the protocol versions.
+ * What protocol.hpp, the reader, leaves to the writer of a pgoutput stream: kinds of tuples and columns,
+ * flags and the protocol versions.
  *
  * Zone: core. Source: "Logical Replication Message Formats" of the server's documentation.
  */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "pg/postgres.hpp"
 
@@ -34,6 +35,7 @@ extern "C" {
 #include "replication/origin.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
+#include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 #if PG_VERSION_NUM >= 160000
@@ -47,8 +49,6 @@ extern "C" {
 }
 
 namespace schemasync::pg::compat {
-
-// ---- catalog ----
 
 using TreeWalker = bool (*)(Node *, void *);
 using TreeMutator = Node *(*)(Node *, void *);
@@ -143,6 +143,29 @@ constraint_enforced(const FormData_pg_constraint *constraint)
 #else
 	(void) constraint;
 	return true;
+#endif
+}
+
+/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
+inline XLogRecPtr
+log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, transactional, flush);
+#else
+	(void) flush;
+	return LogLogicalMessage(prefix, message, size, transactional);
+#endif
+}
+
+/* 16 told the right to SET ROLE from membership; before, a member may. */
+inline bool
+member_can_set_role(Oid member, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return ::member_can_set_role(member, role);
+#else
+	return is_member_of_role(member, role);
 #endif
 }
 
@@ -259,6 +282,17 @@ top_transaction(ReorderBufferTXN *txn)
 	return txn->toptxn != nullptr ? txn->toptxn : txn;
 }
 
+/* Whether a top-level transaction is replayed because it was prepared; renamed in 18. */
+inline bool
+is_prepared(const ReorderBufferTXN *txn)
+{
+#if PG_VERSION_NUM >= 180000
+	return rbtxn_is_prepared(txn);
+#else
+	return rbtxn_prepared(txn);
+#endif
+}
+
 /* Stream abort tells when and where only since 16, and only to a parallel applier. */
 constexpr bool stream_abort_has_position = PG_VERSION_NUM >= 160000;
 
@@ -353,20 +387,6 @@ is_excluded(const Publication *publication, Oid relid, bool is_partition)
 	(void) relid;
 	(void) is_partition;
 	return false;
-#endif
-}
-
-// ---- logical messages ----
-
-/* 17 added `flush`: whether to flush the WAL at once; before, it was never done for a transactional message. */
-inline XLogRecPtr
-log_logical_message(const char *prefix, const char *message, Size size, bool transactional, bool flush)
-{
-#if PG_VERSION_NUM >= 170000
-	return LogLogicalMessage(prefix, message, size, transactional, flush);
-#else
-	(void) flush;
-	return LogLogicalMessage(prefix, message, size, transactional);
 #endif
 }
 

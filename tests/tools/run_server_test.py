@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs one test that starts servers: in a fresh folder, as a user who may run a server, leaving nothing running.
 
-    run_server_test.py --rundir DIR --bindir DIR [--portlock DIR] [--regress] -- COMMAND...
+    run_server_test.py --rundir DIR --bindir DIR [--portlock DIR] [--regress CONF] -- COMMAND...
 
 PG* variables of the caller are dropped, bindir leads PATH, and the variables that PostgreSQL's test modules read are
 set (TESTDIR for 15, TESTDATADIR and TESTLOGDIR from 16 on). Started as root, it changes to user postgres, since initdb
 refuses root. Servers that the command leaves behind in DIR are ended, also when this script is terminated.
 
---regress: COMMAND is pg_regress; its report is turned into TAP where it is not (that of 15), and differences are shown.
+--regress CONF: COMMAND is pg_regress. It gets a server with that further configuration, whose superuser is always called
+postgres (one that pg_regress makes itself is called as whoever runs it, and so expected output would depend on that).
+Its report is turned into TAP where it is not (that of 15), and differences are shown.
 """
 import argparse
 import glob
@@ -94,6 +96,30 @@ def show_logs(rundir, lines=40):
             sys.stderr.writelines(f.readlines()[-lines:])
 
 
+def start_instance(args, scratch, env, user):
+    """A server for pg_regress; returns pg_regress' arguments for reaching it."""
+    data = os.path.join(args.rundir, "data", "instance")
+    log = os.path.join(args.rundir, "log", "postmaster.log")
+
+    def tool(*command):
+        done = subprocess.run(command, cwd=args.rundir, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              **as_user(user))
+        if done.returncode != 0:
+            print("Bail out! %s failed" % command[0])
+            print(done.stdout, file=sys.stderr)
+            if os.path.exists(log):
+                with open(log, encoding="utf-8", errors="replace") as f:
+                    sys.stderr.writelines(f.readlines()[-20:])
+            sys.exit(1)
+
+    tool("initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "-N")
+    with open(args.regress, encoding="utf-8") as more, open(os.path.join(data, "postgresql.conf"), "a", encoding="utf-8") as f:
+        f.write("\nlisten_addresses = ''\nunix_socket_directories = '%s'\nport = 5432\n" % scratch + more.read())
+    # not a pipe: the server would keep it open
+    tool("sh", "-c", 'exec pg_ctl -w -D "$1" -l "$2" start >/dev/null', "sh", data, log)
+    return ["--host", scratch, "--port", "5432", "--user", "postgres"]
+
+
 class RegressReport:
     """Reads what pg_regress prints line by line and writes TAP."""
 
@@ -134,7 +160,7 @@ def main():
     ap.add_argument("--rundir", required=True)
     ap.add_argument("--bindir", required=True)
     ap.add_argument("--portlock")
-    ap.add_argument("--regress", action="store_true")
+    ap.add_argument("--regress", metavar="CONF")
     ap.add_argument("command", nargs="+")
     args = ap.parse_args()
     args.rundir = os.path.abspath(args.rundir)
@@ -168,8 +194,11 @@ def main():
     signal.signal(signal.SIGINT, terminated)
 
     report = RegressReport() if args.regress else None
+    env = environment(args, scratch)
     try:
-        child = subprocess.Popen(args.command, cwd=args.rundir, env=environment(args, scratch),
+        if args.regress:
+            args.command += start_instance(args, scratch, env, user)
+        child = subprocess.Popen(args.command, cwd=args.rundir, env=env,
                                  stdout=subprocess.PIPE if report else None,
                                  stderr=subprocess.STDOUT if report else None,
                                  text=True, errors="replace", **as_user(user))

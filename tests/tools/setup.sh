@@ -159,9 +159,9 @@ build_everything() {
 	[[ -n ${PG_CONFIG:-} || -x $pg ]] || pg=pg_config
 	say "building against $("$pg" --version)"
 	# what another machine or an older checkout left may not be fit to go on with
-	if ! { [[ -f $build/build.ninja ]] && meson setup --reconfigure "$build" "$top" -Dpg_config="$pg" >/dev/null 2>&1; }; then
+	if ! { [[ -f $build/build.ninja ]] && meson setup --reconfigure "$build" "$top" -Dpg_config="$pg" -Dsanitize=true >/dev/null 2>&1; }; then
 		find "$build" -mindepth 1 -maxdepth 1 ! -path "$progress" -exec rm -rf {} +
-		if ! meson setup "$build" "$top" -Dpg_config="$pg" >"$progress/setup.out" 2>&1; then
+		if ! meson setup "$build" "$top" -Dpg_config="$pg" -Dsanitize=true >"$progress/setup.out" 2>&1; then
 			tail -15 "$progress/setup.out" >&2
 			fail "the build could not be configured; what meson said last is above"
 		fi

@@ -1,0 +1,250 @@
+#include "apply_ext/apply/local_facts.hpp"
+
+#include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/catalog/object.hpp"
+#include "apply_ext/catalog/relation.hpp"
+#include "apply_ext/catalog/statement.hpp"
+
+#include <string>
+
+#include "pg/catalog/digest.hpp"
+#include "pg/guard.hpp"
+#include "pg/subtransaction.hpp"
+
+extern "C" {
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* The local oid of what an expression refers to; the names are qualified, and an unknown one may be an ERROR. */
+Oid
+find_referenced_leaf(const char *kind, const char *name)
+{
+	struct {
+		const char *kind;
+		PGFunction find;
+	} const finders[] = {{"function", to_regprocedure},
+	                     {"operator", to_regoperator},
+	                     {"type", to_regtype},
+	                     {"collation", to_regcollation},
+	                     {"relation", to_regclass}};
+	int level = NewGUCNestLevel();
+	Oid oid = InvalidOid;
+
+	set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	for (const auto &finder : finders) {
+		if (strcmp(finder.kind, kind) != 0)
+			continue;
+		LOCAL_FCINFO(info, 1);
+		InitFunctionCallInfoData(*info, nullptr, 1, InvalidOid, nullptr, nullptr);
+		info->args[0] = {CStringGetTextDatum(name), false};
+		Datum value = finder.find(info);
+		oid = info->isnull ? InvalidOid : DatumGetObjectId(value);
+	}
+	AtEOXact_GUC(false, level);
+	return oid;
+}
+
+const char *
+digest_leaf(const char *kind, Oid oid)
+{
+	if (strcmp(kind, "function") == 0)
+		return pg::catalog::digest_function(oid);
+	if (strcmp(kind, "operator") == 0)
+		return pg::catalog::digest_operator(oid);
+	if (strcmp(kind, "type") == 0)
+		return pg::catalog::digest_type(oid);
+	if (strcmp(kind, "collation") == 0)
+		return pg::catalog::digest_collation(oid);
+	return pg::catalog::digest_relation(oid);
+}
+
+/* Runs f in a subtransaction, since looking a name up may raise where it is not there. */
+Oid
+find_referenced(const char *kind, const char *name)
+{
+	Oid oid = InvalidOid;
+
+	return pg::try_in_subtransaction([&] { oid = find_referenced_leaf(kind, name); }) == nullptr ? oid : InvalidOid;
+}
+
+struct DependentRow {
+	const char *type, *identity, *schema, *table, *name;
+};
+
+/*
+ * What depends normally on a column or on the table as a whole (and its row type), but for the table's own parts. The
+ * rule of a view is named as the view.
+ */
+constexpr char dependents_sql[] =
+    "WITH d AS (SELECT DISTINCT classid, objid, objsubid FROM pg_catalog.pg_depend"
+    "  WHERE deptype = 'n' AND (refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND refobjid = $1"
+    "   AND ($2 = 0 OR refobjsubid = $2)"
+    "   OR $2 = 0 AND refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"
+    "   AND refobjid IN (SELECT t.oid FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0"
+    "    UNION SELECT t.typarray FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0)))"
+    " SELECT DISTINCT i.type, i.identity, COALESCE(k.nspname, i.schema), k.relname, COALESCE(k.conname, i.name, '') FROM d"
+    " LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND r.oid = d.objid"
+    "  AND r.rulename = '_RETURN'"
+    " LEFT JOIN (SELECT c.oid, c.conname, c.conrelid, t.relname, n.nspname FROM pg_catalog.pg_constraint c"
+    "  JOIN pg_catalog.pg_class t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace) k"
+    "  ON d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND k.oid = d.objid"
+    " CROSS JOIN LATERAL pg_catalog.pg_identify_object("
+    "  CASE WHEN r.oid IS NULL THEN d.classid ELSE 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid END,"
+    "  COALESCE(r.ev_class, d.objid), CASE WHEN r.oid IS NULL THEN d.objsubid ELSE 0 END) i"
+    " WHERE i.identity IS NOT NULL AND COALESCE(r.ev_class, 0) <> $1 AND COALESCE(k.conrelid, 0) <> $1"
+    "  AND NOT (d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND (d.objid = $1 OR EXISTS ("
+    "   SELECT FROM pg_catalog.pg_index x WHERE x.indexrelid = d.objid AND x.indrelid = $1)))"
+    "  AND NOT (d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND EXISTS ("
+    "   SELECT FROM pg_catalog.pg_attrdef a WHERE a.oid = d.objid AND a.adrelid = $1))"
+    " ORDER BY 1, 2";
+
+const DependentRow *
+dependents_leaf(Oid relid, AttrNumber attnum, int *count)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	catalog::Internal internal = catalog::begin_internal();
+	auto rows = static_cast<int>(catalog::run_statement(
+	    dependents_sql, SPI_OK_SELECT, {catalog::oid_parameter(relid), catalog::integer_parameter(attnum)}));
+	auto *result = static_cast<DependentRow *>(MemoryContextAllocZero(caller, sizeof(DependentRow) * (rows + 1)));
+
+	for (int i = 0; i < rows; i++)
+		result[i] = {catalog::result_text(i, 1, caller), catalog::result_text(i, 2, caller),
+		             catalog::result_text(i, 3, caller), catalog::result_text(i, 4, caller),
+		             catalog::result_text(i, 5, caller)};
+	*count = rows;
+	catalog::end_internal(internal);
+	return result;
+}
+
+struct NameRow {
+	const char *schema, *name;
+};
+
+NameRow
+relation_name_leaf(Oid relid)
+{
+	const char *name = get_rel_name(relid);
+
+	if (name == nullptr)
+		return {nullptr, nullptr};
+	return {get_namespace_name(get_rel_namespace(relid)), name};
+}
+
+bool
+is_table_leaf(Oid relid)
+{
+	char kind = OidIsValid(relid) ? get_rel_relkind(relid) : '\0';
+
+	return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE;
+}
+
+std::string
+or_empty(const char *text)
+{
+	return text == nullptr ? std::string() : std::string(text);
+}
+
+} // namespace
+
+bool
+CatalogFacts::schema_exists(std::string_view schema) const
+{
+	return OidIsValid(find_local_schema(std::string(schema)));
+}
+
+bool
+CatalogFacts::relation_exists(std::string_view schema, std::string_view name) const
+{
+	return OidIsValid(find_local_relation(std::string(schema), std::string(name)));
+}
+
+bool
+CatalogFacts::table_exists(std::string_view schema, std::string_view name) const
+{
+	Oid relid = find_local_relation(std::string(schema), std::string(name));
+
+	return pg::call([&] { return is_table_leaf(relid); });
+}
+
+bool
+CatalogFacts::type_exists(std::string_view schema, std::string_view name) const
+{
+	return OidIsValid(find_local_type(std::string(schema), std::string(name)));
+}
+
+bool
+CatalogFacts::collation_exists(std::string_view name) const
+{
+	const std::string text(name);
+
+	return OidIsValid(pg::call([&] { return find_referenced("collation", text.c_str()); }));
+}
+
+bool
+CatalogFacts::role_exists(std::string_view name) const
+{
+	return OidIsValid(find_role(std::string(name)));
+}
+
+std::optional<state::Name>
+CatalogFacts::local_relation(state::Oid publisher_oid) const
+{
+	const auto *row = pg::call([&] { return catalog::load_relation(subid_, publisher_oid); });
+	if (row == nullptr || !OidIsValid(row->relid))
+		return std::nullopt;
+	NameRow name = pg::call([&] { return relation_name_leaf(row->relid); });
+	if (name.name == nullptr || name.schema == nullptr)
+		return std::nullopt;
+	return state::Name{row->relid, name.schema, name.name};
+}
+
+state::Oid
+CatalogFacts::local_type(state::Oid publisher_oid) const
+{
+	const auto *row = pg::call([&] { return catalog::load_object(subid_, "pg_type", publisher_oid); });
+
+	return row == nullptr ? InvalidOid : row->local_oid;
+}
+
+std::optional<std::string>
+CatalogFacts::digest(const state::Reference &reference) const
+{
+	Oid oid = pg::call([&] { return find_referenced(reference.kind.c_str(), reference.name.c_str()); });
+
+	if (!OidIsValid(oid))
+		return std::nullopt;
+	return std::string(pg::call([&] { return digest_leaf(reference.kind.c_str(), oid); }));
+}
+
+std::vector<merge::Dependent>
+CatalogFacts::dependents(const state::Relation &relation, state::AttrNumber attnum) const
+{
+	int count = 0;
+	const DependentRow *rows = pg::call([&] { return dependents_leaf(relation.name.oid, attnum, &count); });
+	std::vector<merge::Dependent> result;
+
+	for (int i = 0; i < count; i++)
+		result.push_back({or_empty(rows[i].type), or_empty(rows[i].identity), or_empty(rows[i].schema),
+		                  or_empty(rows[i].table), or_empty(rows[i].name)});
+	return result;
+}
+
+int
+CatalogFacts::server_version() const
+{
+	return pg::call([] { return static_cast<int>(strtol(GetConfigOption("server_version_num", false, false), nullptr, 10)); });
+}
+
+} // namespace schemasync::apply

@@ -1,0 +1,191 @@
+#include "apply_ext/apply/schema.hpp"
+
+#include "core/state_json.hpp"
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/sql_fragment.hpp"
+#include "apply_ext/catalog/relation.hpp"
+
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "commands/async.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+/* Counts the messages of one transaction that had an effect. Plain data: one transaction is applied at a time. */
+struct {
+	XLogRecPtr commit_lsn;
+	TransactionId xid;
+	int seen;   /* the caller's ordinal of the last message; it starts again when the transaction is tried again */
+	int counted;
+} current_transaction;
+
+/*
+ * The number of a boundary must be the same at each attempt, while the stream repeats a relation's state in each session:
+ * only messages that change something count.
+ */
+int
+next_ordinal(const Boundary &boundary, bool counts)
+{
+	if (current_transaction.commit_lsn != boundary.commit_lsn || current_transaction.xid != boundary.xid ||
+	    current_transaction.seen >= boundary.ordinal)
+		current_transaction = {boundary.commit_lsn, boundary.xid, 0, 0};
+	current_transaction.seen = boundary.ordinal;
+	return counts ? ++current_transaction.counted : current_transaction.counted;
+}
+
+template <typename T>
+T
+parsed(state::Parsed<T> result, std::string_view prefix)
+{
+	if (auto *error = std::get_if<state::ParseError>(&result))
+		pg::call([&] {
+			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			                errmsg("message %.*s of the publisher cannot be read", static_cast<int>(prefix.size()), prefix.data()),
+			                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
+		});
+	return std::get<T>(std::move(result));
+}
+
+bool
+on_state(Step &step)
+{
+	auto message = parsed(state::parse_state_message(step.content), "schemasync.state");
+	bool current = is_current(step, message.relation.value);
+
+	for (const auto &type : message.types)
+		current = current && is_current(step, type.value);
+	if (current) {
+		next_ordinal(step.boundary, false);
+		return false;
+	}
+	check_fragments(message.relation.value);
+	for (const auto &type : message.types)
+		check_fragments(type.value);
+	begin_boundary(step);
+	for (const auto &type : message.types)
+		apply_type(step, type);
+	apply_relation(step, message.relation);
+	end_boundary(step);
+	return step.changed;
+}
+
+/*
+ * Does the parts of a message in order. One that fails because of another of them (a foreign key still points to what is
+ * dropped, a table to refer to is not there yet) is tried again after the rest, as long as that helps.
+ */
+void
+do_all(Step &step, std::vector<std::function<bool()>> parts)
+{
+	step.may_defer = parts.size() > 1;
+	while (!parts.empty()) {
+		std::vector<std::function<bool()>> later;
+		for (auto &part : parts)
+			if (!part())
+				later.push_back(std::move(part));
+		step.may_defer = later.size() < parts.size();
+		parts = std::move(later);
+	}
+	step.may_defer = false;
+}
+
+void
+check_message(const state::DdlMessage &message)
+{
+	for (const auto &relation : message.relations)
+		check_fragments(relation.value);
+	for (const auto &type : message.types)
+		check_fragments(type.value);
+	for (const merge::UsingHint &hint : message.command.using_hints)
+		if (hint.expr)
+			check_expression("a USING clause", hint.expr->sql);
+}
+
+bool
+on_ddl(Step &step)
+{
+	auto message = parsed(state::parse_ddl_message(step.content), "schemasync.ddl");
+
+	check_message(message);
+	begin_boundary(step);
+	step.command = std::move(message.command);
+	step.relations = &message.relations;
+	for (const merge::RewriteHint &rewrite : step.command.rewrites)
+		forget_rewrite(step.boundary.xid, rewrite.relation);
+	std::vector<std::function<bool()>> parts;
+	for (const auto &schema : message.schemas)
+		parts.emplace_back([&] { return apply_schema(step, schema); });
+	for (const auto &type : message.types)
+		parts.emplace_back([&] { return apply_type(step, type); });
+	for (const auto &relation : message.relations)
+		parts.emplace_back([&] { return apply_relation(step, relation); });
+	for (const merge::DroppedObject &dropped : step.command.dropped) {
+		if (dropped.class_name == "pg_class" && dropped.subid == 0)
+			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_relation(step, oid); });
+		else if (dropped.class_name == "pg_type")
+			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_type(step, oid); });
+		else if (dropped.class_name == "pg_namespace") {
+			/* asked before the tables in it are dropped and forgotten */
+			bool followed =
+			    pg::call([&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
+			parts.emplace_back([&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
+		}
+	}
+	do_all(step, std::move(parts));
+	record_ignored(step);
+	end_boundary(step);
+	return step.changed;
+}
+
+// ---- leaves: may ereport; plain data only ----
+
+void
+close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
+{
+	catalog::close_refusal(refusal_id);
+	Async_Notify("schemasync", psprintf("resolved %s", subscription.name));
+}
+
+} // namespace
+
+void
+begin_boundary(Step &step)
+{
+	step.boundary.ordinal = next_ordinal(step.boundary, true);
+	step.decision = pg::call([&] {
+		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn, step.boundary.ordinal);
+	});
+}
+
+void
+end_boundary(const Step &step)
+{
+	if (step.decision != nullptr && (step.decision->open || step.decision->resolution == nullptr))
+		pg::call([&] { close_leaf(step.subscription, step.decision->refusal_id); });
+}
+
+bool
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
+                  const Boundary &boundary)
+{
+	Step step(subscription, boundary, content);
+
+	if (prefix == "schemasync.state")
+		return on_state(step);
+	if (prefix == "schemasync.ddl")
+		return on_ddl(step);
+	if (prefix == "schemasync.rewrite")
+		return on_rewrite(step);
+	return false; /* a prefix of a later version: what must be understood is announced by the state's version */
+}
+
+} // namespace schemasync::apply

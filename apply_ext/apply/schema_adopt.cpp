@@ -1,0 +1,314 @@
+/*
+ * The beginning of a subscription: the publisher's states become bases, with what is here already or with what is made
+ * from them. Every misfit is reported at once, since a DBA who repairs one wants to see the others too.
+ */
+#include "apply_ext/apply/schema_step.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apply_ext/apply/ddl_execute.hpp"
+#include "apply_ext/apply/local_facts.hpp"
+#include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/apply/schema_sides.hpp"
+#include "apply_ext/apply/sql_fragment.hpp"
+#include "apply_ext/catalog/object.hpp"
+#include "apply_ext/catalog/relation.hpp"
+
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "catalog/pg_type.h"
+#include "parser/parse_coerce.h"
+#include "utils/lsyscache.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+struct Adoption {
+	const catalog::Subscription &subscription;
+	bool create;
+	XLogRecPtr sync_lsn;
+	const char *table_state;
+	std::vector<std::string> misfits = {};
+};
+
+/* A value of the publisher's type can be stored in the local column; an unknown type's value still has a text. */
+bool
+fits(Oid publisher_type, Oid local_type)
+{
+	if (!OidIsValid(publisher_type)) {
+		char category;
+		bool preferred;
+		get_type_category_preferred(local_type, &category, &preferred);
+		return category == TYPCATEGORY_STRING;
+	}
+	return publisher_type == local_type || can_coerce_type(1, &publisher_type, &local_type, COERCION_ASSIGNMENT);
+}
+
+template <typename T>
+T
+parsed(state::Parsed<T> result)
+{
+	if (auto *error = std::get_if<state::ParseError>(&result))
+		pg::call([&] {
+			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("a state of the publisher cannot be read"),
+			                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
+		});
+	return std::get<T>(std::move(result));
+}
+
+/* Executes what the merge or the renderer made, as `role`; an ERROR of the server goes on with the statement in its context. */
+void
+execute(const Adoption &adoption, const std::string &sql, Oid role)
+{
+	const Execution execution{.sql = sql.c_str(),
+	                          .run_as = role,
+	                          .checked = true,
+	                          .restricted = true,
+	                          .search_path = "",
+	                          .waits_for = InvalidOid,
+	                          .settings = nullptr,
+	                          .nsettings = 0,
+	                          .lock_timeout = adoption.subscription.options.ddl_lock_timeout,
+	                          .lock_retries = adoption.subscription.options.ddl_lock_retries};
+
+	pg::call([&] {
+		Executed executed = execute_ddl(execution);
+		if (executed.outcome == Outcome::Done)
+			return;
+		executed.error->context = psprintf("copying the schema, statement: %s", sql.c_str());
+		ReThrowError(executed.error);
+	});
+}
+
+Oid
+creation_role(const Adoption &adoption, const std::string &owner)
+{
+	Step step(adoption.subscription, {}, {});
+
+	return apply::creation_role(step, owner);
+}
+
+void
+ensure_schema(const Adoption &adoption, const std::string &schema)
+{
+	if (!OidIsValid(find_local_schema(schema)))
+		execute(adoption, "CREATE SCHEMA " + quote_name(schema), adoption.subscription.owner);
+}
+
+void
+adopt_type(Adoption &adoption, const char *text)
+{
+	const auto theirs = parsed(state::parse_type(text));
+	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
+	std::optional<state::Type> ours;
+
+	check_fragments(theirs);
+	if (OidIsValid(local))
+		ours = read_local_type(local);
+	const CatalogFacts facts(adoption.subscription.subid);
+	if (!ours && adoption.create && theirs.extension.empty()) {
+		ensure_schema(adoption, theirs.name.schema);
+		for (const std::string &sql : merge::render_create_type(theirs))
+			execute(adoption, sql, creation_role(adoption, theirs.owner));
+		local = find_local_type(theirs.name.schema, theirs.name.name);
+	}
+	const catalog::ObjectRow row{"pg_type", theirs.name.oid, local, text};
+	pg::call([&] { catalog::save_object(adoption.subscription.subid, &row); });
+}
+
+/* The local columns of the publisher's, by name; what is missing or does not take its values is a misfit. */
+std::vector<catalog::AttributePair>
+pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Relation &ours, const std::string &identity)
+{
+	const CatalogFacts facts(adoption.subscription.subid);
+	const merge::ColumnMap map = merge::map_columns_by_name(theirs, ours);
+	std::vector<catalog::AttributePair> pairs;
+
+	for (const state::Column &column : theirs.columns) {
+		const state::Column *own = nullptr;
+		for (const auto &[publisher, local] : map.pairs)
+			for (const state::Column &candidate : ours.columns)
+				if (publisher == column.attnum && candidate.attnum == local)
+					own = &candidate;
+		if (own == nullptr) {
+			if (column.generated == 0)
+				adoption.misfits.push_back("table " + identity + " has no column " + quote_name(column.name));
+			continue;
+		}
+		Oid publisher_type = column.type.builtin ? column.type.oid : facts.local_type(column.type.oid);
+		if (!OidIsValid(publisher_type))
+			publisher_type = find_local_type(column.type.schema, column.type.name);
+		if (!pg::call([&] { return fits(publisher_type, own->type.oid); }))
+			adoption.misfits.push_back("column " + quote_name(column.name) + " of table " + identity + " is " + own->type.sql +
+			                           ", which does not take values of " + column.type.sql);
+		pairs.push_back({column.attnum, own->attnum});
+	}
+	return pairs;
+}
+
+void
+adopt_relation(Adoption &adoption, const char *text)
+{
+	const auto theirs = parsed(state::parse_relation(text));
+	const std::string identity = qualified_name(theirs.name.schema, theirs.name.name);
+	Oid relid = find_local_relation(theirs.name.schema, theirs.name.name);
+	bool created = false;
+
+	check_fragments(theirs);
+	if (!OidIsValid(relid) && adoption.create) {
+		Step step(adoption.subscription, {}, {});
+		Sides sides;
+		Oid role = place_of(step, sides, &theirs).run_as;
+		ensure_schema(adoption, theirs.name.schema);
+		for (const std::string &sql : merge::render_create(theirs, adoption.subscription.options.policy).before_rows)
+			execute(adoption, sql, role);
+		relid = find_local_relation(theirs.name.schema, theirs.name.name);
+		created = true;
+	}
+	std::optional<state::Relation> ours;
+	if (OidIsValid(relid))
+		ours = read_local_relation(relid);
+	if (!ours) {
+		adoption.misfits.push_back(OidIsValid(relid) ? identity + " is not a table here" : "table " + identity + " is missing");
+		return;
+	}
+	const std::vector<catalog::AttributePair> pairs = pair_columns(adoption, theirs, *ours, identity);
+	const catalog::RelationRow row{.publisher_oid = theirs.name.oid,
+	                               .publisher_schema = theirs.name.schema.c_str(),
+	                               .publisher_name = theirs.name.name.c_str(),
+	                               .relid = relid,
+	                               .base = text,
+	                               .npairs = static_cast<int>(pairs.size()),
+	                               .pairs = pairs.data(),
+	                               .state = adoption.table_state,
+	                               .sync_lsn = adoption.sync_lsn,
+	                               .created = created};
+	pg::call([&] { catalog::save_relation(adoption.subscription.subid, &row); });
+}
+
+void
+report_misfits(const Adoption &adoption)
+{
+	if (adoption.misfits.empty())
+		return;
+	std::string lines;
+	for (const std::string &misfit : adoption.misfits)
+		lines += (lines.empty() ? "" : "\n") + misfit;
+	pg::call([&] {
+		ereport(ERROR,
+		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		         errmsg("the tables of subscription \"%s\" do not fit those of the publisher", adoption.subscription.name),
+		         errdetail("%s", lines.c_str()),
+		         errhint("Repair them, or let schemasync create them: copy_schema => true.")));
+	});
+}
+
+/* The operations that add what theirs has of constraints and indexes and the local table has not. */
+merge::Result
+missing_parts(const catalog::Subscription &subscription, const Sides &sides)
+{
+	state::Relation before = *sides.base;
+	const state::Relation &ours = *sides.ours;
+	auto is_here = [&](const auto &part, const auto &own) {
+		for (const auto &candidate : own)
+			if (candidate.name == part.name)
+				return true;
+		return false;
+	};
+
+	std::erase_if(before.constraints, [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
+	std::erase_if(before.indexes, [&](const auto &index) { return !is_here(index, ours.indexes); });
+	const CatalogFacts facts(subscription.subid);
+	merge::RelationInput input;
+	input.base = &before;
+	input.theirs = &*sides.base;
+	input.ours = &ours;
+	input.mapped = true;
+	input.columns = sides.columns;
+	return merge::merge_relation(input, merge::Command{}, subscription.options.policy, &facts);
+}
+
+/* Adds what is missing; a foreign key whose other table is not ready stays. Returns whether all is there now. */
+bool
+complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
+{
+	Step step(subscription, {}, {});
+	Sides sides = load_sides(step, publisher_oid, nullptr);
+	if (sides.row == nullptr || !sides.ours)
+		return true;
+	const Place place = place_of(step, sides, &*sides.base);
+	merge::Result result = missing_parts(subscription, sides);
+	bool all = true;
+
+	if (only_foreign_keys)
+		for (const merge::Operation &operation : result.operations)
+			if (operation.verdict == Verdict::Forward && operation.operation != "add_foreign_key")
+				return false; /* its own rows are not copied yet */
+	for (const merge::Operation &operation : result.operations) {
+		if (operation.verdict != Verdict::Forward)
+			continue;
+		for (const std::string &sql : operation.sql) {
+			const Execution execution{.sql = sql.c_str(),
+			                          .run_as = place.run_as,
+			                          .checked = true,
+			                          .restricted = true,
+			                          .search_path = "",
+			                          .waits_for = place.relid,
+			                          .settings = nullptr,
+			                          .nsettings = 0,
+			                          .lock_timeout = subscription.options.ddl_lock_timeout,
+			                          .lock_retries = subscription.options.ddl_lock_retries};
+			Executed executed = pg::call([&] { return execute_ddl(execution); });
+			if (executed.outcome == Outcome::Done)
+				continue;
+			if (operation.operation != "add_foreign_key")
+				pg::call([&] { ReThrowError(executed.error); });
+			all = false;
+			break;
+		}
+	}
+	return all;
+}
+
+} // namespace
+
+void
+adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes, const char *const *states,
+             int nstates, bool create, XLogRecPtr sync_lsn, const char *table_state)
+{
+	pg::entry([&] {
+		Adoption adoption{
+		    .subscription = subscription, .create = create, .sync_lsn = sync_lsn, .table_state = table_state};
+
+		for (int i = 0; i < ntypes; i++)
+			adopt_type(adoption, types[i]);
+		for (int i = 0; i < nstates; i++)
+			adopt_relation(adoption, states[i]);
+		report_misfits(adoption);
+	});
+}
+
+void
+finish_created(const catalog::Subscription &subscription, Oid publisher_oid)
+{
+	pg::entry([&] {
+		int count = 0;
+		const auto *rows = pg::call([&] { return catalog::load_relations(subscription.subid, &count); });
+
+		for (int pass = 0; pass < 2; pass++)
+			for (int i = 0; i < count; i++) {
+				bool own = rows[i].publisher_oid == publisher_oid;
+				if (!rows[i].created || own != (pass == 0))
+					continue;
+				if (complete(subscription, rows[i].publisher_oid, !own))
+					pg::call([&] { catalog::set_relation_created(subscription.subid, rows[i].publisher_oid, false); });
+			}
+	});
+}
+
+} // namespace schemasync::apply

@@ -1,0 +1,255 @@
+/*
+ * Types, schemas, and the objects that schemasync does not follow.
+ */
+#include "apply_ext/apply/schema_step.hpp"
+
+#include <cctype>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "apply_ext/apply/local_facts.hpp"
+#include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/catalog/object.hpp"
+
+#include "pg/guard.hpp"
+
+namespace schemasync::apply {
+
+namespace {
+
+constexpr char type_class[] = "pg_type";
+constexpr char schema_class[] = "pg_namespace";
+
+const catalog::ObjectRow *
+load(const Step &step, const char *class_name, Oid publisher_oid)
+{
+	return pg::call([&] { return catalog::load_object(step.subscription.subid, class_name, publisher_oid); });
+}
+
+void
+save(const Step &step, const char *class_name, Oid publisher_oid, Oid local_oid, const std::string &base)
+{
+	const catalog::ObjectRow row{class_name, publisher_oid, local_oid, base.c_str()};
+
+	pg::call([&] { catalog::save_object(step.subscription.subid, &row); });
+}
+
+void
+forget(const Step &step, const char *class_name, Oid publisher_oid)
+{
+	pg::call([&] { catalog::delete_object(step.subscription.subid, class_name, publisher_oid); });
+}
+
+template <typename T>
+std::optional<T>
+stored(state::Parsed<T> parsed)
+{
+	if (auto *error = std::get_if<state::ParseError>(&parsed))
+		throw std::runtime_error("stored state of an object cannot be read: " + error->where + ": " + error->what);
+	return std::get<T>(std::move(parsed));
+}
+
+/* The local type: what the publisher's is mapped to, else the one of the new name, else of the old. */
+Oid
+find_type(const catalog::ObjectRow *row, const state::Type *base, const state::Type *theirs)
+{
+	if (row != nullptr && OidIsValid(row->local_oid) && local_type_exists(row->local_oid))
+		return row->local_oid;
+	for (const state::Type *type : {theirs, base})
+		if (type != nullptr)
+			if (Oid oid = find_local_type(type->name.schema, type->name.name); OidIsValid(oid))
+				return oid;
+	return InvalidOid;
+}
+
+/* Merges one type; theirs null: dropped. */
+bool
+merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
+{
+	for (;;) {
+		const catalog::ObjectRow *row = load(step, type_class, publisher_oid);
+		std::optional<state::Type> base, ours;
+		if (row != nullptr)
+			base = stored(state::parse_type(row->base));
+		else if (theirs == nullptr)
+			return true;
+		const state::Type *value = theirs != nullptr ? &theirs->value : nullptr;
+		Oid local = find_type(row, base ? &*base : nullptr, value);
+		if (OidIsValid(local))
+			ours = read_local_type(local);
+
+		const CatalogFacts facts(step.subscription.subid);
+		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr, step.command,
+		                                              step.subscription.options.policy, &facts);
+		note_changes(step, result);
+		Place place;
+		place.publisher_oid = publisher_oid;
+		place.run_as = ours ? owner_of_type(local) : creation_role(step, value != nullptr ? value->owner : std::string());
+		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		if (progress == Progress::Later)
+			return false;
+		if (progress == Progress::Again)
+			continue;
+		if (theirs == nullptr)
+			forget(step, type_class, publisher_oid);
+		else {
+			if (!OidIsValid(local) || !local_type_exists(local))
+				local = find_local_type(value->name.schema, value->name.name);
+			save(step, type_class, publisher_oid, local, theirs->text);
+		}
+		step.changed = true;
+		return true;
+	}
+}
+
+/* "CREATE VIEW" -> "create_view". */
+std::string
+operation_of(const std::string &tag)
+{
+	std::string text;
+	for (char letter : tag)
+		text += letter == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+	return text.empty() ? "change" : text;
+}
+
+/* The classes whose changes show in the states of relations, types and schemas. */
+bool
+is_followed_class(const std::string &class_name, const std::string &type)
+{
+	if (class_name == "pg_class")
+		return type.find("view") == std::string::npos && type != "foreign table";
+	return class_name == "pg_type" || class_name == "pg_namespace" || class_name == "pg_constraint" ||
+	       class_name == "pg_attrdef" || class_name == "pg_attribute";
+}
+
+void
+record_ignored_object(Step &step, const std::string &type, const std::string &identity, const char *why)
+{
+	merge::Operation operation;
+
+	operation.operation = operation_of(step.command.tag);
+	operation.object_type = type;
+	operation.object_identity = identity;
+	operation.verdict = Verdict::Ignore;
+	operation.change = step.command.tag + " " + identity;
+	operation.detail = why;
+	record_history(step, operation, "", 0);
+}
+
+} // namespace
+
+bool
+is_current(const Step &step, const state::Type &theirs)
+{
+	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
+
+	return row != nullptr && !theirs.fingerprint.empty() &&
+	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+}
+
+bool
+apply_type(Step &step, const state::Document<state::Type> &theirs)
+{
+	return is_current(step, theirs.value) || merge_one_type(step, theirs.value.name.oid, &theirs);
+}
+
+bool
+apply_dropped_type(Step &step, Oid publisher_oid)
+{
+	return merge_one_type(step, publisher_oid, nullptr);
+}
+
+bool
+apply_schema(Step &step, const state::Document<state::Schema> &theirs)
+{
+	const state::Schema &schema = theirs.value;
+
+	for (;;) {
+		const catalog::ObjectRow *row = load(step, schema_class, schema.name.oid);
+		std::optional<state::Schema> base;
+		if (row != nullptr) {
+			if (theirs.text == row->base)
+				return true;
+			base = stored(state::parse_schema(row->base));
+		}
+		Oid local = find_local_schema(schema.name.name);
+		Oid old_local = base ? find_local_schema(base->name.name) : InvalidOid;
+		merge::Result result = merge::merge_schema(base ? &*base : nullptr, schema, OidIsValid(local),
+		                                           step.subscription.options.policy, OidIsValid(old_local));
+		note_changes(step, result);
+		Place place;
+		place.publisher_oid = schema.name.oid;
+		place.run_as = OidIsValid(old_local) ? owner_of_schema(old_local) : creation_role(step, schema.owner);
+		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		if (progress == Progress::Later)
+			return false;
+		if (progress == Progress::Again)
+			continue;
+		save(step, schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
+		step.changed = true;
+		return true;
+	}
+}
+
+bool
+apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool followed)
+{
+	if (!followed && load(step, schema_class, dropped.oid) == nullptr)
+		return true;
+	const Policy &policy = step.subscription.options.policy;
+	for (;;) {
+		Oid local = find_local_schema(dropped.name);
+		merge::Result result;
+		merge::Operation operation;
+		operation.operation = "drop_schema";
+		operation.object_type = "schema";
+		operation.object_identity = quote_name(dropped.name);
+		operation.change = "drop schema " + operation.object_identity;
+		operation.verdict = Verdict::Forward;
+		if (!OidIsValid(local))
+			operation.verdict = Verdict::Satisfied;
+		else if (policy.schema_changes == SchemaChanges::Ignore || policy.drop_table == Choice::Keep)
+			operation.verdict = Verdict::Ignore;
+		else if (policy.schema_changes == SchemaChanges::Refuse || policy.drop_table == Choice::Refuse) {
+			operation.verdict = Verdict::Refuse;
+			operation.reason = Reason::PolicyRefuse;
+		}
+		if (OidIsValid(local))
+			operation.sql.push_back("DROP SCHEMA " + operation.object_identity);
+		result.operations.push_back(operation);
+		note_changes(step, result);
+		Place place;
+		place.publisher_oid = dropped.oid;
+		place.run_as = OidIsValid(local) ? owner_of_schema(local) : step.subscription.owner;
+		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		if (progress == Progress::Later)
+			return false;
+		if (progress == Progress::Again)
+			continue;
+		forget(step, schema_class, dropped.oid);
+		return true;
+	}
+}
+
+void
+record_ignored(Step &step)
+{
+	bool nothing = step.recorded.empty();
+
+	for (const merge::TouchedObject &object : step.command.objects) {
+		if (object.extension)
+			record_ignored_object(step, object.type, object.identity, "member of an extension");
+		else if (!is_followed_class(object.class_name, object.type))
+			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+		else if (nothing)
+			record_ignored_object(step, object.type, object.identity, "changes nothing that is followed");
+	}
+	for (const merge::DroppedObject &object : step.command.dropped)
+		if (object.original && !is_followed_class(object.class_name, object.type))
+			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+	if (step.recorded.empty() && step.command.captured)
+		record_ignored_object(step, "", "", "changes nothing that is followed");
+}
+
+} // namespace schemasync::apply

@@ -1,0 +1,318 @@
+/*
+ * One relation of a schema message: its three sides, the merge, what follows from it, and the new base.
+ */
+#include "apply_ext/apply/schema_step.hpp"
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "apply_ext/apply/local_facts.hpp"
+#include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/apply/schema_sides.hpp"
+#include "apply_ext/catalog/relation.hpp"
+
+#include "pg/guard.hpp"
+
+namespace schemasync::apply {
+
+namespace {
+
+const state::Column *
+column_of(const state::Relation &relation, AttrNumber attnum)
+{
+	for (const state::Column &column : relation.columns)
+		if (column.attnum == attnum)
+			return &column;
+	return nullptr;
+}
+
+const state::Column *
+column_of(const state::Relation &relation, const std::string &name)
+{
+	for (const state::Column &column : relation.columns)
+		if (column.name == name)
+			return &column;
+	return nullptr;
+}
+
+bool
+is_taken(const merge::ColumnMap &map, AttrNumber local)
+{
+	for (const auto &pair : map.pairs)
+		if (pair.second == local)
+			return true;
+	return false;
+}
+
+/*
+ * The stored pairs without those whose local column is gone. A publisher column that lost its partner that way (a DBA
+ * dropped and added a column by hand) finds one by its new name, else by its old one.
+ */
+merge::ColumnMap
+valid_columns(const catalog::RelationRow &row, const state::Relation &base, const state::Relation *theirs,
+              const state::Relation &ours)
+{
+	merge::ColumnMap map;
+	std::vector<AttrNumber> lost;
+
+	for (int i = 0; i < row.npairs; i++) {
+		if (column_of(ours, row.pairs[i].local) != nullptr)
+			map.pairs.emplace_back(row.pairs[i].publisher, row.pairs[i].local);
+		else
+			lost.push_back(row.pairs[i].publisher);
+	}
+	for (AttrNumber attnum : lost) {
+		const state::Column *named[] = {theirs != nullptr ? column_of(*theirs, attnum) : nullptr, column_of(base, attnum)};
+		for (const state::Column *column : named) {
+			const state::Column *own = column == nullptr ? nullptr : column_of(ours, column->name);
+			if (own != nullptr && !is_taken(map, own->attnum)) {
+				map.pairs.emplace_back(attnum, own->attnum);
+				break;
+			}
+		}
+	}
+	return map;
+}
+
+Oid
+first_relation(std::initializer_list<const state::Relation *> named)
+{
+	for (const state::Relation *relation : named) {
+		Oid relid = relation == nullptr ? InvalidOid : find_local_relation(relation->name.schema, relation->name.name);
+		if (OidIsValid(relid))
+			return relid;
+	}
+	return InvalidOid;
+}
+
+/* Whether the command made the relation, so that all its rows are in the stream. */
+bool
+is_new(const Step &step, const state::Relation &theirs)
+{
+	if (theirs.created_here)
+		return true;
+	if (!step.command.captured || !step.command.tag.starts_with("CREATE "))
+		if (step.command.tag != "SELECT INTO")
+			return false;
+	for (const merge::TouchedObject &object : step.command.objects)
+		if (object.oid == theirs.name.oid && object.class_name == "pg_class" && object.subid == 0 &&
+		    (step.command.tag.starts_with("CREATE TABLE") || step.command.tag == "SELECT INTO" ||
+		     step.command.tag == "CREATE SCHEMA"))
+			return true;
+	return false;
+}
+
+/* A published relation that the subscription does not know and that was not made in the stream: its rows must be copied. */
+[[noreturn]] void
+refuse_unknown(Step &step, const state::Relation &theirs, const Sides &sides)
+{
+	merge::Operation operation;
+
+	operation.operation = "publish_table";
+	operation.object_type = "table";
+	operation.object_identity = qualified_name(theirs.name.schema, theirs.name.name);
+	operation.reason = Reason::MissingObject;
+	operation.change = "table " + operation.object_identity + " is published now";
+	operation.detail = "its rows from before are not in the stream and have to be copied";
+	operation.hint = "SELECT schemasync_refresh('{subscription}');";
+	step.changes.push_back(operation.change);
+	refuse(step, operation, place_of(step, sides, &theirs));
+}
+
+/* The local columns that the merge names, and by name what it left open, as pairs of attnums. */
+std::vector<catalog::AttributePair>
+pairs_after(const state::Relation &theirs, const state::Relation &ours, const Sides &sides,
+            const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
+{
+	std::vector<catalog::AttributePair> pairs;
+
+	for (const state::Column &column : theirs.columns) {
+		const state::Column *own = nullptr;
+		if (local_columns != nullptr) {
+			for (const auto &[attnum, name] : *local_columns)
+				if (attnum == column.attnum)
+					own = column_of(ours, name);
+		} else {
+			for (const auto &[publisher, local] : sides.columns.pairs)
+				if (publisher == column.attnum)
+					own = column_of(ours, local);
+			if (own == nullptr)
+				own = column_of(ours, column.name);
+		}
+		if (own != nullptr)
+			pairs.push_back({column.attnum, own->attnum});
+	}
+	return pairs;
+}
+
+/* Stores theirs as the new base with the local relation and columns as they are now. */
+void
+accept(Step &step, const state::Document<state::Relation> &theirs, const Sides &sides,
+       const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
+{
+	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
+	if (!OidIsValid(relid) || !local_relation_exists(relid))
+		relid = first_relation({&theirs.value});
+	std::vector<catalog::AttributePair> pairs;
+	if (OidIsValid(relid))
+		if (std::optional<state::Relation> now = read_local_relation(relid))
+			pairs = pairs_after(theirs.value, *now, sides, local_columns);
+
+	const catalog::RelationRow row{.publisher_oid = theirs.value.name.oid,
+	                               .publisher_schema = theirs.value.name.schema.c_str(),
+	                               .publisher_name = theirs.value.name.name.c_str(),
+	                               .relid = relid,
+	                               .base = theirs.text.c_str(),
+	                               .npairs = static_cast<int>(pairs.size()),
+	                               .pairs = pairs.data(),
+	                               .state = "ready",
+	                               .sync_lsn = InvalidXLogRecPtr,
+	                               .created = false};
+	pg::call([&] { catalog::save_relation(step.subscription.subid, &row); });
+}
+
+bool
+has_rewrite(const Step &step, Oid publisher_oid)
+{
+	for (const merge::RewriteHint &rewrite : step.command.rewrites)
+		if (rewrite.relation == publisher_oid)
+			return true;
+	for (const merge::UsingHint &hint : step.command.using_hints)
+		if (hint.relation == publisher_oid)
+			return true;
+	return false;
+}
+
+/* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
+Progress
+merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
+           std::vector<std::pair<AttrNumber, std::string>> &local_columns)
+{
+	const CatalogFacts facts(step.subscription.subid);
+	merge::RelationInput input;
+
+	input.base = sides.base ? &*sides.base : nullptr;
+	input.theirs = theirs;
+	input.ours = sides.ours ? &*sides.ours : nullptr;
+	input.mapped = sides.mapped;
+	input.columns = sides.columns;
+	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
+	input.resumed = step.resumed();
+	input.descendants = step.descendants_of(theirs);
+	merge::Result result = merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
+	note_changes(step, result);
+	Progress progress = do_operations(step, result, place_of(step, sides, theirs));
+	local_columns = std::move(result.local_columns);
+	return progress;
+}
+
+} // namespace
+
+Sides
+load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
+{
+	Sides sides;
+
+	sides.row = pg::call([&] { return catalog::load_relation(step.subscription.subid, publisher_oid); });
+	if (sides.row != nullptr) {
+		auto parsed = state::parse_relation(sides.row->base);
+		if (auto *error = std::get_if<state::ParseError>(&parsed))
+			throw std::runtime_error("stored state of a relation cannot be read: " + error->where + ": " + error->what);
+		sides.base = std::get<state::Relation>(std::move(parsed));
+		if (OidIsValid(sides.row->relid) && local_relation_exists(sides.row->relid)) {
+			sides.mapped = true;
+			sides.ours = read_local_relation(sides.row->relid);
+		}
+	}
+	if (!sides.ours) {
+		sides.mapped = false;
+		Oid relid = first_relation({theirs, sides.base ? &*sides.base : nullptr});
+		if (OidIsValid(relid))
+			sides.ours = read_local_relation(relid);
+	}
+	if (sides.ours && sides.base && sides.mapped)
+		sides.columns = valid_columns(*sides.row, *sides.base, theirs, *sides.ours);
+	else if (sides.ours && (sides.base || theirs != nullptr))
+		sides.columns = merge::map_columns_by_name(sides.base ? *sides.base : *theirs, *sides.ours);
+	return sides;
+}
+
+Place
+place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
+{
+	Place place;
+
+	place.theirs = theirs;
+	place.publisher_oid = theirs != nullptr ? theirs->name.oid : sides.base ? sides.base->name.oid : InvalidOid;
+	if (sides.ours) {
+		place.ours = &*sides.ours;
+		place.columns = &sides.columns;
+		place.relid = sides.ours->name.oid;
+		place.run_as = owner_of_relation(place.relid);
+	} else if (theirs != nullptr) {
+		/* A partition or child is made by its parent's owner, since nobody else may. */
+		const CatalogFacts facts(step.subscription.subid);
+		for (const state::Name &parent : theirs->parents)
+			if (std::optional<state::Name> local = facts.local_relation(parent.oid); local && !OidIsValid(place.run_as))
+				place.run_as = owner_of_relation(local->oid);
+	}
+	if (!OidIsValid(place.run_as))
+		place.run_as = creation_role(step, theirs != nullptr ? theirs->owner : std::string());
+	return place;
+}
+
+bool
+is_current(const Step &step, const state::Relation &theirs)
+{
+	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
+		return false;
+	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
+	return row != nullptr && strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+}
+
+bool
+apply_relation(Step &step, const state::Document<state::Relation> &theirs)
+{
+	if (is_current(step, theirs.value))
+		return true;
+	std::vector<std::pair<AttrNumber, std::string>> local_columns;
+
+	for (;;) {
+		Sides sides = load_sides(step, theirs.value.name.oid, &theirs.value);
+		if (sides.row == nullptr && !is_new(step, theirs.value))
+			refuse_unknown(step, theirs.value, sides);
+		Progress progress = step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
+		if (progress == Progress::Later)
+			return false;
+		if (progress == Progress::Again)
+			continue;
+		if (progress == Progress::Skip)
+			step.skipping = true;
+		accept(step, theirs, sides, progress == Progress::Skip ? nullptr : &local_columns);
+		step.changed = true;
+		return true;
+	}
+}
+
+bool
+apply_dropped_relation(Step &step, Oid publisher_oid)
+{
+	std::vector<std::pair<AttrNumber, std::string>> local_columns;
+
+	for (;;) {
+		Sides sides = load_sides(step, publisher_oid, nullptr);
+		if (sides.row == nullptr)
+			return true;
+		Progress progress = step.skipping ? Progress::Skip : merge_once(step, sides, nullptr, local_columns);
+		if (progress == Progress::Later)
+			return false;
+		if (progress == Progress::Again)
+			continue;
+		pg::call([&] { catalog::delete_relation(step.subscription.subid, publisher_oid); });
+		step.changed = true;
+		return true;
+	}
+}
+
+} // namespace schemasync::apply

@@ -1,0 +1,373 @@
+/*
+ * One operation of the merge: executed, accepted, ignored or refused, each with its row of history.
+ */
+#include "apply_ext/apply/schema_step.hpp"
+
+#include "core/reason.hpp"
+
+#include <string>
+
+#include "apply_ext/apply/ddl_execute.hpp"
+#include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/catalog/history.hpp"
+
+#include "pg/compat.hpp"
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+const char *
+or_null(const std::string &text)
+{
+	return text.empty() ? nullptr : text.c_str();
+}
+
+std::string
+or_empty(const char *text)
+{
+	return text == nullptr ? std::string() : std::string(text);
+}
+
+/* What the server's error says of the change. */
+Reason
+classify(const ErrorData *error)
+{
+	switch (error->sqlerrcode) {
+	case ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST:
+		return Reason::LocalDependents;
+	case ERRCODE_FEATURE_NOT_SUPPORTED:
+		/* "cannot alter type of a column used by a view or rule" names what depends in its detail */
+		return error->detail != nullptr && strstr(error->detail, " depends on ") != nullptr ? Reason::LocalDependents
+		                                                                                    : Reason::ApplyFailed;
+	case ERRCODE_DUPLICATE_TABLE:
+	case ERRCODE_DUPLICATE_OBJECT:
+	case ERRCODE_DUPLICATE_COLUMN:
+	case ERRCODE_DUPLICATE_SCHEMA:
+		return Reason::LocalNameTaken;
+	case ERRCODE_UNDEFINED_OBJECT:
+	case ERRCODE_UNDEFINED_TABLE:
+	case ERRCODE_UNDEFINED_FUNCTION:
+	case ERRCODE_UNDEFINED_COLUMN:
+	case ERRCODE_INVALID_SCHEMA_NAME:
+		return Reason::MissingObject;
+	default:
+		return Reason::ApplyFailed;
+	}
+}
+
+/* The condition that the rows which violate a constraint fulfil; empty when the error is no such violation. */
+std::string
+violation_of(const ErrorData *error, const Place &place)
+{
+	if (error->sqlerrcode == ERRCODE_NOT_NULL_VIOLATION && error->column_name != nullptr)
+		return quote_name(error->column_name) + " IS NULL";
+	if (error->sqlerrcode != ERRCODE_CHECK_VIOLATION || error->constraint_name == nullptr || place.theirs == nullptr)
+		return {};
+	for (const state::Constraint &constraint : place.theirs->constraints)
+		if (constraint.name == error->constraint_name && constraint.expr)
+			return "NOT (" + constraint.expr->sql + ")";
+	return {};
+}
+
+void
+add_sentence(std::string &text, const std::string &sentence)
+{
+	if (sentence.empty())
+		return;
+	if (!text.empty())
+		text += "; ";
+	text += sentence;
+}
+
+/* Turns what happened into a refusal of the operation. */
+void
+explain_failure(merge::Operation &operation, const Executed &executed, const Place &place)
+{
+	const ErrorData *error = executed.error;
+	std::string statements;
+
+	for (const std::string &sql : operation.sql)
+		statements += sql + ";\n";
+	operation.verdict = Verdict::Refuse;
+	operation.suggested_sql = statements;
+	operation.detail = or_empty(error->message);
+	add_sentence(operation.detail, or_empty(error->detail));
+	if (executed.outcome == Outcome::LockTimeout) {
+		operation.reason = Reason::LockTimeout;
+		operation.hint = "End what holds the lock";
+		if (executed.blockers[0] != '\0')
+			operation.hint += ":\n" + std::string(executed.blockers);
+		operation.hint += "\nThen go on: SELECT schemasync_resume('{subscription}');";
+		return;
+	}
+	operation.reason = classify(error);
+	add_sentence(operation.detail, or_empty(error->hint));
+	std::string violation = OidIsValid(place.relid) ? violation_of(error, place) : std::string();
+	if (!violation.empty()) {
+		std::int64_t count = count_rows_where(place.relid, violation);
+		if (count >= 0)
+			add_sentence(operation.detail, std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
+		operation.hint = "Repair the subscriber's rows where " + violation + ", then: SELECT schemasync_resume('{subscription}');";
+	}
+}
+
+/* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for rows. */
+void
+forbid(const Step &step, merge::Operation &operation, const Place &place)
+{
+	const char *owner = pg::call([&] { return GetUserNameFromId(place.run_as, true); });
+	const char *self = pg::call([&] { return GetUserNameFromId(step.subscription.owner, true); });
+
+	operation.verdict = Verdict::Refuse;
+	operation.reason = Reason::ApplyFailed;
+	operation.detail = "it would run as role \"" + or_empty(owner) + "\", which the owner of the subscription, \"" +
+	                   or_empty(self) + "\", may not become";
+	operation.hint = "GRANT " + quote_name(or_empty(owner)) + " TO " + quote_name(or_empty(self)) +
+	                 ";\nSELECT schemasync_resume('{subscription}');";
+}
+
+/* The settings that an operation must run under, as the plain array that the executor takes. */
+std::vector<Setting>
+settings_of(const merge::Operation &operation)
+{
+	std::vector<Setting> settings;
+
+	for (const auto &[name, value] : operation.settings)
+		settings.push_back({name.c_str(), value.c_str()});
+	return settings;
+}
+
+Executed
+execute(const Step &step, const merge::Operation &operation, const std::string &sql, const Place &place)
+{
+	const std::vector<Setting> settings = settings_of(operation);
+	const catalog::Options &options = step.subscription.options;
+	const Execution execution{.sql = sql.c_str(),
+	                          .run_as = place.run_as,
+	                          .checked = true,
+	                          .restricted = true,
+	                          .search_path = "",
+	                          .waits_for = place.relid,
+	                          .settings = settings.data(),
+	                          .nsettings = static_cast<int>(settings.size()),
+	                          .lock_timeout = options.ddl_lock_timeout,
+	                          .lock_retries = options.ddl_lock_retries};
+
+	return pg::call([&] { return execute_ddl(execution); });
+}
+
+/* Runs what a person decided at this boundary. Failure refuses again with what the server said. */
+void
+run_decision(Step &step, merge::Operation &operation, const Place &place)
+{
+	const catalog::Decision &decision = *step.decision;
+	bool suggested = strcmp(decision.resolution, "apply") == 0;
+	const char *sql = suggested ? decision.suggested_sql : decision.resolution_sql;
+
+	if (sql == nullptr) {
+		operation.detail += suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
+		refuse(step, operation, place);
+	}
+	const catalog::Options &options = step.subscription.options;
+	/* What schemasync wrote runs as the table's owner, what a person wrote as the subscription's. */
+	bool as_owner = suggested && OidIsValid(place.run_as);
+	const Execution execution{.sql = sql,
+	                          .run_as = as_owner ? place.run_as : step.subscription.owner,
+	                          .checked = false,
+	                          .restricted = suggested,
+	                          .search_path = suggested ? "" : "\"$user\", public",
+	                          .waits_for = place.relid,
+	                          .settings = nullptr,
+	                          .nsettings = 0,
+	                          .lock_timeout = options.ddl_lock_timeout,
+	                          .lock_retries = options.ddl_lock_retries};
+	TimestampTz start = GetCurrentTimestamp();
+	Executed executed = pg::call([&] { return execute_ddl(execution); });
+	if (executed.outcome != Outcome::Done) {
+		operation.reason = executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
+		operation.detail = "the SQL of the resolution failed: " + or_empty(executed.error->message);
+		refuse(step, operation, place);
+	}
+	step.decided = true;
+	step.changed = true;
+	merge::Operation resolved = operation;
+	resolved.verdict = Verdict::Forward;
+	resolved.reason = Reason::None;
+	resolved.detail = std::string("resolution: ") + decision.resolution;
+	resolved.operation = "resolve";
+	record_history(step, resolved, sql, GetCurrentTimestamp() - start);
+}
+
+/* Rows that follow carry all published columns: each must have a place, or skipping would lose them. */
+void
+check_skip(const Step &step, merge::Operation &operation, const Place &place)
+{
+	if (place.theirs == nullptr)
+		return;
+	if (place.ours == nullptr) {
+		operation.detail += "; it cannot be skipped: the rows that follow have no table to go to";
+		refuse(step, operation, place);
+	}
+	std::string missing;
+	for (const state::Column &column : place.theirs->columns) {
+		bool found = column.generated != 0;
+		if (place.columns != nullptr)
+			for (const auto &[publisher, local] : place.columns->pairs)
+				found = found || publisher == column.attnum;
+		for (const state::Column &own : place.ours->columns)
+			found = found || own.name == column.name;
+		if (!found)
+			missing += (missing.empty() ? "" : ", ") + column.name;
+	}
+	if (!missing.empty()) {
+		operation.detail += "; it cannot be skipped: the rows that follow have values for columns that are not here: " + missing;
+		refuse(step, operation, place);
+	}
+}
+
+/* An operation that cannot be done: as a person decided, later, or not at all. */
+Progress
+settle(Step &step, merge::Operation &operation, const Place &place)
+{
+	if (step.may_defer && (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
+		return Progress::Later;
+	const char *resolution = step.decision != nullptr && !step.decided ? step.decision->resolution : nullptr;
+	if (resolution == nullptr || strcmp(resolution, "resumed") == 0 || strcmp(resolution, "satisfied") == 0)
+		refuse(step, operation, place);
+	if (strcmp(resolution, "skip") == 0) {
+		check_skip(step, operation, place);
+		operation.verdict = Verdict::Ignore;
+		operation.detail = "resolution: skip";
+		record_history(step, operation, "", 0);
+		return Progress::Skip;
+	}
+	run_decision(step, operation, place);
+	return Progress::Again;
+}
+
+} // namespace
+
+bool
+Step::resumed() const
+{
+	return decided || (decision != nullptr && decision->resolution != nullptr && strcmp(decision->resolution, "resumed") == 0);
+}
+
+std::vector<const state::Relation *>
+Step::descendants_of(const state::Relation *relation) const
+{
+	std::vector<const state::Relation *> below;
+	std::set<Oid> oids;
+
+	if (relation == nullptr || relations == nullptr)
+		return below;
+	oids.insert(relation->name.oid);
+	for (const state::Document<state::Relation> &other : *relations)
+		for (const state::Name &parent : other.value.parents)
+			if (oids.count(parent.oid) > 0 && oids.insert(other.value.name.oid).second)
+				below.push_back(&other.value);
+	return below;
+}
+
+void
+record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql, std::int64_t duration)
+{
+	if (!step.recorded.insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change).second)
+		return;
+	const std::string_view verdict = name(operation.verdict);
+	const char *reason = operation.reason == Reason::None ? nullptr : info(operation.reason).name.data();
+	const catalog::HistoryRow row{.publisher_lsn = step.boundary.commit_lsn,
+	                              .commit_time = step.boundary.commit_time,
+	                              .ordinal = step.boundary.ordinal,
+	                              .operation = operation.operation.c_str(),
+	                              .object_type = or_null(operation.object_type),
+	                              .object_identity = or_null(operation.object_identity),
+	                              .verdict = verdict.data(),
+	                              .reason = reason,
+	                              .applied_sql = or_null(applied_sql),
+	                              .statement = or_null(step.command.statement),
+	                              .publisher_user = or_null(step.command.user),
+	                              .detail = or_null(operation.detail),
+	                              .duration = duration};
+
+	pg::call([&] { catalog::add_history(step.subscription.subid, step.subscription.name, &row); });
+}
+
+void
+note_changes(Step &step, const merge::Result &result)
+{
+	for (const merge::Operation &operation : result.operations) {
+		if (operation.change.empty() || operation.verdict == Verdict::Satisfied)
+			continue;
+		bool known = false;
+		for (const std::string &line : step.changes)
+			known = known || line == operation.change;
+		if (!known)
+			step.changes.push_back(operation.change);
+	}
+}
+
+Progress
+do_operation(Step &step, merge::Operation &operation, const Place &place)
+{
+	if (operation.verdict == Verdict::Refuse)
+		return settle(step, operation, place);
+	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore || operation.sql.empty()) {
+		record_history(step, operation, "", 0);
+		return Progress::Done;
+	}
+	if (!may_become(step, place.run_as)) {
+		forbid(step, operation, place);
+		return settle(step, operation, place);
+	}
+	TimestampTz start = GetCurrentTimestamp();
+	std::string applied;
+	for (const std::string &sql : operation.sql) {
+		Executed executed = execute(step, operation, sql, place);
+		if (executed.outcome != Outcome::Done) {
+			explain_failure(operation, executed, place);
+			return settle(step, operation, place);
+		}
+		step.changed = true;
+		applied += (applied.empty() ? "" : ";\n") + sql;
+	}
+	record_history(step, operation, applied, GetCurrentTimestamp() - start);
+	return Progress::Done;
+}
+
+Progress
+do_operations(Step &step, merge::Result &result, const Place &place)
+{
+	for (merge::Operation &operation : result.operations) {
+		Progress progress = do_operation(step, operation, place);
+		if (progress != Progress::Done)
+			return progress;
+	}
+	return Progress::Done;
+}
+
+bool
+may_become(const Step &step, Oid role)
+{
+	return pg::call([&] { return pg::compat::member_can_set_role(step.subscription.owner, role); });
+}
+
+Oid
+creation_role(const Step &step, const std::string &publisher_owner)
+{
+	if (!step.subscription.options.policy.owners_same)
+		return step.subscription.owner;
+	Oid role = find_role(publisher_owner);
+	return OidIsValid(role) && may_become(step, role) ? role : step.subscription.owner;
+}
+
+} // namespace schemasync::apply

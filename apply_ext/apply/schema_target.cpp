@@ -1,0 +1,120 @@
+/*
+ * The local relation that a publisher's rows go to, as far as the stored map still fits the local catalog.
+ */
+#include "apply_ext/apply/schema.hpp"
+
+#include <cstring>
+
+#include "apply_ext/catalog/relation.hpp"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+AttrNumber
+paired(const catalog::RelationRow *row, AttrNumber publisher)
+{
+	for (int i = 0; i < row->npairs; i++)
+		if (row->pairs[i].publisher == publisher)
+			return row->pairs[i].local;
+	return InvalidAttrNumber;
+}
+
+bool
+is_used(const RelationTarget *target, AttrNumber local)
+{
+	for (int i = 0; i < target->ncolumns; i++)
+		if (target->local_attnums[i] == local)
+			return true;
+	return false;
+}
+
+/* A table that was dropped and made again by hand is found by its name. */
+Oid
+local_relid(const catalog::RelationRow *row)
+{
+	if (!OidIsValid(row->relid) || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->relid)))
+		return row->relid;
+	Oid nspid = get_namespace_oid(row->publisher_schema, true);
+	return OidIsValid(nspid) ? get_relname_relid(row->publisher_name, nspid) : InvalidOid;
+}
+
+/*
+ * Finds the local columns. A pair whose local column was dropped by hand goes to a column of the same name, when there is
+ * one that no other goes to. Returns whether the stored pairs were stale.
+ */
+bool
+map_columns(const catalog::RelationRow *row, RelationTarget *target)
+{
+	bool by_name = target->relid != row->relid, stale = by_name;
+
+	for (int i = 0; i < target->ncolumns; i++) {
+		AttrNumber local = by_name ? InvalidAttrNumber : paired(row, target->publisher_attnums[i]);
+		bool gone = local != InvalidAttrNumber && get_attname(target->relid, local, true) == nullptr;
+		target->local_attnums[i] = gone ? InvalidAttrNumber : local;
+		stale = stale || gone;
+	}
+	if (!stale)
+		return false;
+	for (int i = 0; i < target->ncolumns; i++) {
+		if (target->local_attnums[i] != InvalidAttrNumber)
+			continue;
+		if (!by_name && paired(row, target->publisher_attnums[i]) == InvalidAttrNumber)
+			continue; /* it is kept out on purpose */
+		AttrNumber local = get_attnum(target->relid, target->names[i]);
+		if (local > 0 && !is_used(target, local))
+			target->local_attnums[i] = local;
+	}
+	return true;
+}
+
+void
+store_map(std::int64_t subid, const RelationTarget *target)
+{
+	auto *pairs = static_cast<catalog::AttributePair *>(palloc(sizeof(catalog::AttributePair) * (target->ncolumns + 1)));
+	int count = 0;
+
+	for (int i = 0; i < target->ncolumns; i++)
+		if (target->local_attnums[i] != InvalidAttrNumber)
+			pairs[count++] = {target->publisher_attnums[i], target->local_attnums[i]};
+	catalog::remap_relation(subid, target->publisher_oid, target->relid, pairs, count);
+}
+
+} // namespace
+
+RelationTarget *
+find_relation(std::int64_t subid, Oid publisher_oid)
+{
+	const catalog::RelationRow *row = catalog::load_relation(subid, publisher_oid);
+
+	if (row == nullptr)
+		return nullptr;
+	auto *target = static_cast<RelationTarget *>(palloc0(sizeof(RelationTarget)));
+	const catalog::BaseColumn *columns = catalog::load_base_columns(subid, publisher_oid, &target->ncolumns);
+	target->publisher_oid = publisher_oid;
+	target->relid = local_relid(row);
+	target->apply_all = strcmp(row->state, "ready") == 0;
+	target->sync_lsn = row->sync_lsn;
+	if (strcmp(row->state, "init") == 0 || strcmp(row->state, "copying") == 0)
+		target->relid = InvalidOid; /* its rows come with the copy */
+	target->publisher_attnums = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * (target->ncolumns + 1)));
+	target->local_attnums = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (target->ncolumns + 1)));
+	target->names = static_cast<const char **>(palloc(sizeof(char *) * (target->ncolumns + 1)));
+	for (int i = 0; i < target->ncolumns; i++) {
+		target->publisher_attnums[i] = columns[i].attnum;
+		target->names[i] = columns[i].name;
+	}
+	if (OidIsValid(target->relid) && map_columns(row, target))
+		store_map(subid, target);
+	return target;
+}
+
+} // namespace schemasync::apply

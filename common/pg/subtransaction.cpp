@@ -1,0 +1,29 @@
+#include "pg/subtransaction.hpp"
+
+extern "C" {
+#include "access/xact.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+}
+
+namespace schemasync::pg {
+
+ErrorData *
+run_in_subtransaction(void (*body)(void *), void *arg)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(context);
+	ErrorData *error = run_protected(body, arg);
+	if (error == nullptr)
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return error;
+}
+
+} // namespace schemasync::pg
