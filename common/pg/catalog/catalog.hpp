@@ -48,7 +48,8 @@ struct Reading {
 /* What the caller learns besides the text. */
 struct Facts {
 	char fingerprint[17];
-	bool own; /* the transaction changed the object */
+	bool own;          /* the transaction changed the object */
+	bool created_here; /* the transaction created the relation */
 };
 
 /*

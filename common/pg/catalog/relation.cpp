@@ -149,7 +149,10 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	bool own = reading != nullptr && reading->as_of != 0 && is_relation_own(relid, reading);
 	append_tail(out, start, own, reading, facts);
 	json::number(out, "filenode", form->relfilenode);
-	json::boolean(out, "created_here", is_created_here(relid, reading));
+	bool created_here = is_created_here(relid, reading);
+	json::boolean(out, "created_here", created_here);
+	if (facts != nullptr)
+		facts->created_here = created_here;
 	json::end_object(out);
 	return true;
 }
