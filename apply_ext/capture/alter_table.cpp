@@ -1,4 +1,4 @@
-#include "capture/alter_table.hpp"
+#include "apply_ext/capture/alter_table.hpp"
 
 #include "pg/catalog/catalog.hpp"
 #include "pg/compat.hpp"
@@ -83,7 +83,7 @@ alter_table_type_name(AlterTableType type)
 {
 	/* from the headers of the server that is built against: the members differ between versions */
 	switch (type) {
-#include "alter_table_types.inc"
+#include "apply_ext/alter_table_types.inc"
 	default:
 		return "AT_Unknown";
 	}

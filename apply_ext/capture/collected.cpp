@@ -1,8 +1,8 @@
-#include "capture/collected.hpp"
+#include "apply_ext/capture/collected.hpp"
 
 #include <cstring>
 
-#include "capture/alter_table.hpp"
+#include "apply_ext/capture/alter_table.hpp"
 #include "pg/compat.hpp"
 #include "pg/postgres.hpp"
 

@@ -1,4 +1,4 @@
-#include "capture/command.hpp"
+#include "apply_ext/capture/command.hpp"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "capture/marker.hpp"
+#include "apply_ext/capture/marker.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -38,6 +38,7 @@ constexpr const char *settings[] = {
     "IntervalStyle",
     "search_path",
     "bytea_output",
+    "extra_float_digits",
     "xmloption",
     "lc_monetary",
     "lc_numeric",

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "capture/collected.hpp"
-#include "capture/command.hpp"
+#include "apply_ext/capture/collected.hpp"
+#include "apply_ext/capture/command.hpp"
 #include "pg/postgres.hpp"
 
 namespace schemasync::capture {

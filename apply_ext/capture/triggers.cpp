@@ -7,10 +7,10 @@
 
 #include <cstring>
 
-#include "capture/capture.hpp"
-#include "capture/collected.hpp"
-#include "capture/command.hpp"
-#include "capture/marker.hpp"
+#include "apply_ext/capture/capture.hpp"
+#include "apply_ext/capture/collected.hpp"
+#include "apply_ext/capture/command.hpp"
+#include "apply_ext/capture/marker.hpp"
 #include "pg/compat.hpp"
 #include "pg/marker.hpp"
 #include "pg/postgres.hpp"

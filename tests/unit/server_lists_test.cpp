@@ -1,0 +1,52 @@
+/*
+ * Our tables of subcommands and command tags against the lists in the headers of the server that is built against: a
+ * change of PostgreSQL that nobody has thought about fails here.
+ */
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "core/subcommands.hpp"
+#include "core/tags.hpp"
+
+#include "server_lists.inc"
+
+namespace {
+
+using namespace schemasync;
+
+TEST(ServerLists, EverySubcommandIsKnown)
+{
+	for (std::string_view name : server_subcommands) {
+		if (name.ends_with("Recurse"))
+			name.remove_suffix(7);
+		EXPECT_NE(find_subcommand(name), nullptr) << name;
+	}
+}
+
+TEST(ServerLists, ASubcommandHasOperationsOrARemark)
+{
+	for (const Subcommand &subcommand : subcommands)
+		EXPECT_FALSE(subcommand.operations.empty() && subcommand.remark.empty()) << subcommand.name;
+}
+
+TEST(ServerLists, EveryTagIsKnown)
+{
+	for (std::string_view tag : server_tags) {
+		const CommandTag *found = find_tag(tag);
+		EXPECT_NE(found, nullptr) << tag;
+	}
+	EXPECT_EQ(find_tag("no such tag"), nullptr);
+	EXPECT_TRUE(is_marked("no such tag"));
+}
+
+TEST(ServerLists, WhatIsLocalIsNotMarked)
+{
+	EXPECT_FALSE(is_marked("REFRESH MATERIALIZED VIEW"));
+	EXPECT_FALSE(is_marked("REINDEX"));
+	EXPECT_TRUE(is_marked("ALTER TABLE"));
+	EXPECT_TRUE(is_marked("DROP OWNED"));
+}
+
+} // namespace
