@@ -15,3 +15,8 @@ CREATE FUNCTION @extschema@.schemasync_describe_types(relation regclass) RETURNS
 LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_types';
 COMMENT ON FUNCTION @extschema@.schemasync_describe_types(regclass) IS
 	'states of the types that the columns of a table need and that are not built in, each after those it needs';
+
+CREATE FUNCTION @extschema@.schemasync_describe_published(relation regclass, columns smallint[], filter boolean, via_root boolean)
+RETURNS jsonb LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_published';
+COMMENT ON FUNCTION @extschema@.schemasync_describe_published(regclass, smallint[], boolean, boolean) IS
+	'state of a table and its types as the stream sends them under a column list; asked by a subscriber that begins';
