@@ -33,6 +33,7 @@ extern "C" {
 #include "replication/origin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -106,6 +107,38 @@ needs_rows(const Pending *all, int count, Oid publisher_oid)
 			return strcmp(all[i].state, "init") == 0 || strcmp(all[i].state, "copying") == 0;
 	}
 	return false;
+}
+
+/* Where a table's rows go. */
+struct Target {
+	Oid relid;         /* InvalidOid: it is kept out */
+	int npairs;
+	AttrNumber *pairs; /* publisher attnum, local attnum, ... */
+};
+
+/* Not apply::find_relation: for the stream a table that is being copied is not there yet. */
+Target
+load_target(std::int64_t subid, Oid publisher_oid)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	Target target = {};
+	bool isnull = true;
+	Datum *elements = nullptr;
+	int count = 0;
+	Internal internal = begin_internal();
+	if (run("SELECT relid, attmap FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	        {as_int8(subid), as_oid(publisher_oid)}) == 1) {
+		target.relid = DatumGetObjectId(result(0, 1, &isnull));
+		deconstruct_array(DatumGetArrayTypeP(result(0, 2, &isnull)), INT2OID, 2, true, TYPALIGN_SHORT, &elements, nullptr, &count);
+		target.npairs = count / 2;
+		target.pairs = static_cast<AttrNumber *>(MemoryContextAllocZero(context, sizeof(AttrNumber) * static_cast<Size>(count + 1)));
+		for (int i = 0; i < count; i++)
+			target.pairs[i] = DatumGetInt16(elements[i]);
+	}
+	end_internal(internal);
+	return target;
 }
 
 /* The origin stands at the snapshot: what was committed before it is in the copy. */
@@ -183,7 +216,7 @@ struct Plan {
 
 Plan
 plan_columns(const catalog::Subscription &subscription, const Source &source, const SourceTable &table,
-             const apply::RelationTarget &target, Relation relation)
+             const Target &target, Relation relation)
 {
 	Plan plan = {};
 	int count = 0;
@@ -194,9 +227,9 @@ plan_columns(const catalog::Subscription &subscription, const Source &source, co
 	plan.binary = subscription.options.binary;
 	for (int i = 0; i < count; i++) {
 		AttrNumber local = 0;
-		for (int j = 0; j < target.ncolumns; j++) {
-			if (target.publisher_attnums[j] == columns[i].attnum)
-				local = target.local_attnums[j];
+		for (int j = 0; j < target.npairs; j++) {
+			if (target.pairs[2 * j] == columns[i].attnum)
+				local = target.pairs[2 * j + 1];
 		}
 		if (local <= 0 || local > descriptor->natts)
 			continue;
@@ -269,11 +302,11 @@ copy_table(const catalog::Subscription &subscription, const Source &source, cons
 	commit();
 
 	begin();
-	apply::RelationTarget *target = apply::find_relation(subscription.subid, table.oid);
+	Target target = load_target(subscription.subid, table.oid);
 	std::int64_t rows = 0;
-	if (target != nullptr && OidIsValid(target->relid)) {
-		Relation relation = table_open(target->relid, RowExclusiveLock);
-		Plan plan = plan_columns(subscription, source, table, *target, relation);
+	if (OidIsValid(target.relid)) {
+		Relation relation = table_open(target.relid, RowExclusiveLock);
+		Plan plan = plan_columns(subscription, source, table, target, relation);
 		catalog::Internal saved = {};
 		become_owner(subscription, relation, &saved);
 		rows = copy_rows(source, table, plan, relation);
