@@ -248,6 +248,8 @@ create_subscription(Given given)
 	insert_subscription(subid, given, slot_name, identifier);
 	make_origin(subid);
 	worker::start_at_commit(subid);
+	if (!given.enabled)
+		worker::rest_at_commit(subid);
 }
 
 /* Raises when something is to be changed that the finished copy has settled. */

@@ -59,6 +59,22 @@ find_relation(std::int64_t subid, Oid publisher_oid)
 	return target;
 }
 
+__attribute__((weak)) void
+adopt_states(const catalog::Subscription &subscription, const char *const *, int, const char *const *states, int nstates, bool,
+             XLogRecPtr sync_lsn, const char *table_state)
+{
+	using namespace catalog;
+	Internal i = begin_internal();
+	for (int n = 0; n < nstates; n++)
+		run("INSERT INTO schemasync.relation SELECT $1, (j->>'oid')::oid, j->>'schema', j->>'name', c.oid, $2, ARRAY[1,1,2,2], $3, $4 FROM (select $2::jsonb j) j, pg_class c, pg_namespace n WHERE c.relname=j->>'name' and n.oid=c.relnamespace and n.nspname=j->>'schema'",
+		    {as_int8(subscription.subid), as_text(states[n]), as_text(table_state), as_lsn(sync_lsn)});
+	end_internal(i);
+}
+__attribute__((weak)) void
+finish_created(const catalog::Subscription &, Oid)
+{
+}
+
 } // namespace schemasync::apply
 
 namespace schemasync::worker {
