@@ -3,10 +3,13 @@
  *
  * Zone: server code.
  */
+#include "apply_ext/worker/shared.hpp"
+
 #include "pg/postgres.hpp"
 
 extern "C" {
 #include "fmgr.h"
+#include "utils/guc.h"
 
 PG_MODULE_MAGIC;
 }
@@ -16,4 +19,6 @@ SCHEMASYNC_EXPORT void _PG_init(void);
 void
 _PG_init(void)
 {
+	schemasync::worker::init_shared();
+	MarkGUCPrefixReserved("schemasync");
 }

@@ -32,6 +32,7 @@ struct Options {
 	bool two_phase = false;
 	bool origin_none = false;
 	bool run_as_owner = false;
+	bool password_required = true; /* of owners that are no superusers; as PostgreSQL 16 */
 	int ddl_lock_timeout = 5000;   /* ms; 0: wait for ever */
 	int ddl_lock_retries = 10;
 	int group_commit_delay = 10;   /* ms that a group of small transactions may wait for more; 0: no grouping */
@@ -49,14 +50,26 @@ struct Subscription {
 	const char *slot_name;
 	const char *origin_name; /* schemasync_<database oid>_<subid> */
 	bool create_slot, copy_schema, copy_data, enabled, drain;
+	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
 	XLogRecPtr drain_lsn, skip_lsn;
-	const char *state; /* the lasting part */
+	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */
+	const char *schema_changes, *options_text; /* as stored */
 	const char *system_identifier;
 	Options options;
 };
 
 /* The subscription, palloc'd in the current context; nullptr when there is none. Needs a transaction. */
 Subscription *load_subscription(std::int64_t subid);
+/* The same by its name; 0: none. */
+std::int64_t find_subscription(const char *name);
+
+/* Whether the owner's connections must use a password (DESIGN 9). */
+bool needs_password(const Subscription &subscription);
+
+/* The initial copy is about to make the slot. */
+void save_copy_begun(std::int64_t subid);
+/* The initial copy is done: the slot exists, and the state becomes ready. */
+void save_copied(std::int64_t subid);
 
 /* Sets the lasting state (and last_error; nullptr clears it). Needs a transaction. */
 void save_state(std::int64_t subid, const char *state, const char *last_error);

@@ -1,1 +1,57 @@
--- functions
+-- What people call on the subscriber. Each function checks that its caller owns the subscription, so all of them may be called by anybody.
+
+CREATE FUNCTION @extschema@.schemasync_create_subscription(
+	name text,
+	conninfo text,
+	publications text[],
+	schema_changes text DEFAULT 'forward',
+	copy_schema boolean DEFAULT true,
+	copy_data boolean DEFAULT true,
+	enabled boolean DEFAULT true,
+	slot_name text DEFAULT NULL,
+	create_slot boolean DEFAULT true,
+	options jsonb DEFAULT '{}')
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_alter_subscription(
+	name text,
+	conninfo text DEFAULT NULL,
+	publications text[] DEFAULT NULL,
+	schema_changes text DEFAULT NULL,
+	copy_schema boolean DEFAULT NULL,
+	copy_data boolean DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	slot_name text DEFAULT NULL,
+	create_slot boolean DEFAULT NULL,
+	options jsonb DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_drop_subscription(name text, drop_slot boolean DEFAULT true)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_start(name text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_stop(name text, drain boolean DEFAULT false, timeout interval DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_wait(name text, lsn pg_lsn DEFAULT NULL, timeout interval DEFAULT NULL)
+RETURNS pg_lsn LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_resume(name text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_resolve(refusal_id bigint, action text, sql text DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_skip(name text, lsn pg_lsn)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+-- What shared memory knows of the workers of this database; for the views.
+CREATE FUNCTION schemasync.worker_status(
+	OUT subid bigint, OUT pid integer, OUT state text, OUT state_since timestamptz,
+	OUT received pg_lsn, OUT applied pg_lsn, OUT confirmed pg_lsn,
+	OUT sent_at timestamptz, OUT received_at timestamptz, OUT committed_at timestamptz,
+	OUT rows bigint, OUT transactions bigint, OUT failures integer, OUT next_start timestamptz, OUT draining boolean)
+RETURNS SETOF record LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
+AS 'MODULE_PATHNAME', 'schemasync_worker_status';

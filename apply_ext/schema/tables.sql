@@ -18,7 +18,9 @@ CREATE TABLE schemasync.subscription (
 	enabled boolean NOT NULL,
 	drain boolean NOT NULL DEFAULT false,  -- stop at drain_lsn
 	drain_lsn pg_lsn,
-	state text NOT NULL,                   -- the lasting part of the state: disabled, init, ready, refused, failed, drained
+	copied boolean NOT NULL DEFAULT false, -- the initial copy is done
+	copy_begun boolean NOT NULL DEFAULT false, -- a slot of the name may be there, made by a copy that was interrupted
+	state text NOT NULL DEFAULT 'init',    -- the lasting part of the state: init, ready, refused, failed, drained
 	state_since timestamptz NOT NULL DEFAULT now(),
 	last_error text,
 	system_identifier text,                -- the publisher's, checked at each connect

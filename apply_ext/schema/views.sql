@@ -1,1 +1,149 @@
--- views
+-- What people look at. The views read the stored tables with the extension owner's rights, so each of them says itself who sees a row:
+-- the subscription's owner, superusers, and members of pg_monitor.
+
+CREATE FUNCTION schemasync.is_visible(owner oid) RETURNS boolean LANGUAGE sql STABLE
+RETURN pg_catalog.pg_has_role(current_user, owner, 'USAGE')
+	OR pg_catalog.pg_has_role(current_user, 'pg_monitor', 'USAGE');
+
+CREATE VIEW @extschema@.schemasync_subscriptions WITH (security_barrier) AS
+SELECT s.name,
+	CASE
+		WHEN NOT s.enabled AND s.state = 'drained' THEN 'drained'
+		WHEN NOT s.enabled THEN 'disabled'
+		WHEN s.state = 'refused' THEN 'refused'
+		-- a failure lasts until something was applied; but one of the connection is over when the stream runs again
+		WHEN s.state = 'failed' AND NOT (lost.connection AND w.pid IS NOT NULL AND w.state IN ('streaming', 'waiting_lock')) THEN 'failed'
+		WHEN w.draining THEN 'draining'
+		WHEN NOT s.copied THEN 'copying'
+		WHEN w.pid IS NOT NULL AND w.state IN ('waiting_lock', 'copying') THEN w.state
+		ELSE 'streaming'
+	END AS state,
+	greatest(s.state_since, w.state_since) AS state_since,
+	w.pid AS worker_pid,
+	s.last_error,
+	w.received AS received_lsn,
+	w.applied AS applied_lsn,
+	w.confirmed AS confirmed_lsn,
+	greatest(w.received - w.applied, 0)::bigint AS lag_bytes,
+	CASE WHEN w.received > w.applied THEN pg_catalog.clock_timestamp() - coalesce(w.committed_at, w.sent_at) ELSE interval '0' END
+		AS lag_time,
+	s.publications,
+	s.schema_changes,
+	s.options,
+	pg_catalog.pg_get_userbyid(s.owner) AS owner,
+	s.slot_name,
+	s.enabled,
+	CASE WHEN pg_catalog.pg_has_role(current_user, s.owner, 'USAGE') THEN s.conninfo END AS conninfo,
+	w.received_at,
+	w.committed_at AS applied_commit_time,
+	w.rows AS applied_rows,
+	w.transactions AS applied_transactions,
+	w.failures,
+	w.next_start,
+	s.drain_lsn,
+	s.skip_lsn
+FROM schemasync.subscription s
+LEFT JOIN schemasync.worker_status() w USING (subid)
+LEFT JOIN LATERAL (
+	SELECT bool_and(e.sqlstate ~ '^(08|57P0)') AS connection FROM schemasync.error e
+	WHERE e.subid = s.subid AND e.resolved_at IS NULL) lost ON true
+WHERE schemasync.is_visible(s.owner);
+
+CREATE VIEW @extschema@.schemasync_tables WITH (security_barrier) AS
+SELECT s.name AS subscription,
+	pg_catalog.format('%I.%I', n.nspname, c.relname) AS relation,
+	pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS publisher_relation,
+	r.publisher_oid,
+	r.state,
+	r.copied_rows,
+	r.sync_lsn,
+	r.relid,
+	r.options
+FROM schemasync.relation r
+JOIN schemasync.subscription s USING (subid)
+LEFT JOIN pg_catalog.pg_class c ON c.oid = r.relid
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE schemasync.is_visible(s.owner);
+
+CREATE VIEW @extschema@.schemasync_refusals WITH (security_barrier) AS
+SELECT r.refusal_id, r.subscription, r.status, r.reason, r.object_type, r.object_identity, r.statement, r.changes, r.drift,
+	r.suggested_sql, r.hint, r.publisher_lsn, r.commit_time, r.publisher_xid, r.first_seen, r.last_seen, r.attempts,
+	r.resolved_at, r.resolved_by, r.resolution, r.resolution_sql, r.ordinal
+FROM schemasync.refusal r
+JOIN schemasync.subscription s USING (subid)
+WHERE schemasync.is_visible(s.owner);
+
+CREATE VIEW @extschema@.schemasync_ddl_history WITH (security_barrier) AS
+SELECT h.subscription, h.publisher_lsn, h.commit_time, h.operation, h.object_type, h.object_identity, h.verdict, h.reason,
+	h.applied_sql, h.statement, h.publisher_user, h.duration, h.applied_at, h.ordinal, h.detail, h.history_id
+FROM schemasync.ddl_history h
+JOIN schemasync.subscription s USING (subid)
+WHERE schemasync.is_visible(s.owner);
+
+CREATE VIEW @extschema@.schemasync_errors WITH (security_barrier) AS
+SELECT e.error_id, e.subscription, e.worker, e.sqlstate, e.message, e.detail, e.hint, e.context, e.relation, e.command, e.key,
+	e.publisher_lsn, e.publisher_xid, e.first_seen, e.last_seen, e.attempts, e.resolved_at
+FROM schemasync.error e
+JOIN schemasync.subscription s USING (subid)
+WHERE schemasync.is_visible(s.owner);
+
+CREATE VIEW @extschema@.schemasync_conflicts WITH (security_barrier) AS
+SELECT c.conflict_id, c.subscription, c.seen_at, c.relation, c.command, c.conflict, c.resolution, c.key, c.local_row, c.remote_row,
+	c.publisher_lsn, c.publisher_xid
+FROM schemasync.conflict c
+JOIN schemasync.subscription s USING (subid)
+WHERE schemasync.is_visible(s.owner);
+
+-- What takes long: the copy of a table now, with the server's own count of rows.
+CREATE VIEW @extschema@.schemasync_progress WITH (security_barrier) AS
+SELECT s.name AS subscription,
+	'copy'::text AS operation,
+	pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation,
+	r.state AS phase,
+	coalesce(p.tuples_processed, r.copied_rows) AS done,
+	NULL::bigint AS total,
+	'rows'::text AS unit,
+	p.bytes_processed AS bytes,
+	p.pid AS worker_pid
+FROM schemasync.relation r
+JOIN schemasync.subscription s USING (subid)
+LEFT JOIN schemasync.worker_status() w USING (subid)
+LEFT JOIN pg_catalog.pg_stat_progress_copy p ON p.pid = w.pid AND p.relid = r.relid AND p.datname = pg_catalog.current_database()
+WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner);
+
+-- On the publisher: the slots of subscribers, and whether one of them endangers the server.
+CREATE VIEW @extschema@.schemasync_slots WITH (security_barrier) AS
+SELECT slot_name, active, active_pid, database, wal_status,
+	pg_catalog.pg_wal_lsn_diff(here, restart_lsn)::bigint AS retained_bytes,
+	safe_wal_size AS safe_bytes,
+	pg_catalog.pg_wal_lsn_diff(here, confirmed_flush_lsn)::bigint AS lag_bytes,
+	pg_catalog.age(catalog_xmin) AS catalog_xmin_age,
+	restart_lsn, confirmed_flush_lsn,
+	health.level AS health,
+	health.reason
+FROM pg_catalog.pg_replication_slots,
+	LATERAL (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
+		ELSE pg_catalog.pg_current_wal_lsn() END AS here) position,
+	LATERAL (SELECT
+		CASE
+			WHEN wal_status = 'lost' THEN 'critical'
+			WHEN wal_status = 'unreserved' THEN 'critical'
+			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'critical'
+			WHEN NOT active THEN 'warn'
+			WHEN wal_status = 'extended' THEN 'warn'
+			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'warn'
+			ELSE 'ok'
+		END AS level,
+		CASE
+			WHEN wal_status = 'lost' THEN 'WAL that the slot needs was removed; the subscription must be made again'
+			WHEN wal_status = 'unreserved' THEN 'WAL that the slot needs is removed at the next checkpoint'
+			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'the slot keeps catalog rows from being vacuumed and wraparound comes near'
+			WHEN NOT active THEN 'no subscriber is connected; the slot retains WAL'
+			WHEN wal_status = 'extended' THEN 'the slot retains more WAL than max_wal_size'
+			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'the slot keeps catalog rows from being vacuumed'
+		END AS reason) health
+WHERE plugin = 'schemasync_decoder';
+
+GRANT SELECT ON @extschema@.schemasync_subscriptions, @extschema@.schemasync_tables, @extschema@.schemasync_refusals,
+	@extschema@.schemasync_ddl_history, @extschema@.schemasync_errors, @extschema@.schemasync_conflicts,
+	@extschema@.schemasync_progress, @extschema@.schemasync_slots TO PUBLIC;

@@ -16,6 +16,7 @@ struct Status {
 	std::int64_t subid;
 	int pid;                /* 0: no worker */
 	State state;            /* of the last run, when there is no worker */
+	bool draining;          /* schemasync_stop is waiting for it */
 	bool reported;          /* the worker of this run, or the last, has set its state */
 	TimestampTz state_since;
 	XLogRecPtr received, applied, confirmed;
@@ -39,6 +40,10 @@ void lock_subscription(std::int64_t subid);
 
 /* When this transaction commits: the worker is started, or, when it runs, ended and started again with what is then stored. */
 void restart_at_commit(std::int64_t subid);
+/* The subscription is made by this transaction: it gets its slot now, and its worker when the transaction commits. */
+void start_at_commit(std::int64_t subid);
+/* Shows the subscription as draining until the end of the transaction. */
+void show_draining(std::int64_t subid);
 /* When this transaction commits: the slot of shared memory is given back, after the subscription was dropped. */
 void forget_at_commit(std::int64_t subid);
 
@@ -47,6 +52,7 @@ void stop_worker(std::int64_t subid);
 
 /* Sleeps until the subscription's worker reports something, or some hundred milliseconds. Interruptible. */
 void wait_for_report(std::int64_t subid, long timeout_ms);
+void end_wait(); /* after the last wait_for_report */
 
 /* Tells the worker (and the launcher) that somebody waits for lsn. */
 void announce_wait(std::int64_t subid, XLogRecPtr lsn);

@@ -16,6 +16,8 @@
 #endif
 
 extern "C" {
+#include "utils/wait_event.h"
+#include "catalog/pg_database.h"
 #include "access/attmap.h"
 #include "access/htup.h"
 #include "access/htup_details.h"
@@ -377,6 +379,36 @@ is_excluded(const Publication *publication, Oid relid, bool is_partition)
 	(void) is_partition;
 	return false;
 #endif
+}
+
+/* 17: wait events of extensions have names; before, all of them are "Extension". Remember the result: each call looks the name up. */
+inline uint32
+wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* 16: one object_aclcheck in place of pg_database_aclcheck and its kin. */
+inline bool
+may_create_in_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, database, role, ACL_CREATE) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(database, role, ACL_CREATE) == ACLCHECK_OK;
+#endif
+}
+
+/* LSN_FORMAT_ARGS checks its argument with a C builtin that C++ does not have. palloc'd. */
+inline char *
+lsn_text(XLogRecPtr lsn)
+{
+	return psprintf("%X/%X", static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn));
 }
 
 } // namespace schemasync::pg::compat

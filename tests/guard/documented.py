@@ -28,8 +28,8 @@ sources = read("common/**/*.[ch]pp", "decoder/*.[ch]pp", "apply_ext/**/*.[ch]pp"
 
 functions = set(re.findall(r"CREATE\s+(?:FUNCTION|PROCEDURE)\s+@extschema@\.(\w+)", script, re.I))
 views = set(re.findall(r"CREATE\s+VIEW\s+@extschema@\.(\w+)", script, re.I))
-if not functions or not os.path.exists(os.path.join(root, "docs/reference.md")):
-    print("neither functions nor a reference manual yet")
+if "schemasync_create_subscription" not in functions or not os.path.exists(os.path.join(root, "docs/reference.md")):
+    print("no subscriber, or no reference manual yet")
     sys.exit(SKIP)
 
 reasons = set()
@@ -39,8 +39,7 @@ for path, text in sources:
     if path.endswith("core/reason.hpp"):
         reasons = set(re.findall(r'\{Reason::\w+, "(\w+)"', text)) - {"none"}
     if path.endswith("options.cpp") and path.startswith("apply_ext"):
-        table = re.search(r"option_table.*?\{\{(.*?)\}\};", text, re.S)
-        options |= set(re.findall(r'^\s*\{"(\w+)"', table[1], re.M)) if table else set()
+        options |= set(re.findall(r'\{"(\w+)", Kind::', text))
     parameters |= set(re.findall(r'"(schemasync\.[a-z_]+)",', text)) - {"schemasync.marker", "schemasync.state",
                                                                       "schemasync.ddl", "schemasync.rewrite"}
 tables = {"schemasync." + t for t in re.findall(r"CREATE\s+TABLE\s+schemasync\.(\w+)", script, re.I)}

@@ -1,0 +1,309 @@
+/*
+ * The run of an apply worker: how it begins, what it reports, how it ends.
+ */
+#include "apply_ext/catalog/subscription.hpp"
+#include "apply_ext/worker/shared.hpp"
+#include "apply_ext/worker/slots.hpp"
+
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/origin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+}
+
+namespace schemasync::worker {
+
+namespace {
+
+Slot *own = nullptr;
+
+/* The delay before the next run, ms. Quick when the last run got as far as streaming, else growing. */
+long
+restart_delay(const Slot *slot, Leave leave)
+{
+	if (leave == Leave::Again && slot->streamed)
+		return 100;
+	int doublings = Min(slot->failures - 1, 10);
+	long first = leave == Leave::Failed ? 1000 : 100;
+	return Min(first << Max(doublings, 0), 30000L);
+}
+
+// ---- leaves: may ereport; plain data only ----
+
+/* Runs at every end of the process, also after a FATAL: no error may leave it. */
+void
+release_slot(int, Datum)
+{
+	Slot *slot = own;
+
+	if (slot == nullptr)
+		return;
+	own = nullptr;
+	TimestampTz now = GetCurrentTimestamp();
+
+	SpinLockAcquire(&slot->mutex);
+	slot->pid = 0;
+	slot->latch = nullptr;
+	if (slot->restart) {
+		slot->restart = false;
+		slot->wanted = true;
+		slot->failures = 0;
+		slot->next_start = now;
+	} else if (slot->leave == Leave::Stay) {
+		slot->wanted = false;
+	} else {
+		if (slot->leave == Leave::Failed || !slot->streamed)
+			slot->failures++;
+		slot->next_start = TimestampTzPlusMilliseconds(now, restart_delay(slot, slot->leave));
+	}
+	SpinLockRelease(&slot->mutex);
+	ConditionVariableBroadcast(&slot->changed);
+	wake_launcher();
+}
+
+void
+attach(int number, std::uint32_t generation)
+{
+	if (area == nullptr || number < 0 || number >= area->size)
+		proc_exit(0);
+
+	Slot *slot = &area->slots[number];
+	bool mine = false;
+	SpinLockAcquire(&slot->mutex);
+	if (slot->used && slot->starting && slot->generation == generation) {
+		slot->starting = false;
+		mine = !slot->cancel;
+		if (mine) {
+			slot->pid = MyProcPid;
+			slot->latch = &MyProc->procLatch;
+			slot->leave = Leave::Again;
+			slot->streamed = false;
+			slot->reload = false;
+			slot->restart = false;
+		}
+	}
+	SpinLockRelease(&slot->mutex);
+	if (!mine) {
+		ConditionVariableBroadcast(&slot->changed);
+		wake_launcher();
+		proc_exit(0);
+	}
+	own = slot;
+	before_shmem_exit(release_slot, 0);
+}
+
+/* Nobody knows the subscription: dropped, or with it the extension. What is left of it is its origin. */
+[[noreturn]] void
+leave_unknown()
+{
+	StartTransactionCommand();
+	replorigin_drop_by_name(origin_name(own->database, own->subid), true, true);
+	CommitTransactionCommand();
+	mark_gone(own->database, own->subid);
+	end_worker(Leave::Stay);
+}
+
+[[noreturn]] void
+rest(State state)
+{
+	set_state(state);
+	end_worker(Leave::Stay);
+}
+
+} // namespace
+
+const catalog::Subscription *
+begin_worker(Datum argument)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+
+	std::uint32_t generation = 0;
+	memcpy(&generation, MyBgworkerEntry->bgw_extra, sizeof(generation));
+	attach(DatumGetInt32(argument), generation);
+
+	BackgroundWorkerInitializeConnectionByOid(own->database, own->owner, 0);
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
+	catalog::Subscription *subscription = catalog::load_subscription(own->subid);
+	MemoryContextSwitchTo(saved);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+
+	if (subscription == nullptr)
+		leave_unknown();
+	if (!subscription->enabled)
+		rest(strcmp(subscription->state, "drained") == 0 ? State::Drained : State::Disabled);
+	if (strcmp(subscription->state, "refused") == 0)
+		rest(State::Refused);
+	if (subscription->owner != own->owner) {
+		/* Connected as the bootstrap superuser to learn who owns it. The session that applies must be the owner's from its first
+		 * moment, so that nothing that runs in it can become more than the owner; and its process bears the subscription's name. */
+		SpinLockAcquire(&own->mutex);
+		own->owner = subscription->owner;
+		strlcpy(own->name, subscription->name, sizeof(own->name));
+		own->restart = true;
+		SpinLockRelease(&own->mutex);
+		end_worker(Leave::Again);
+	}
+	pgstat_report_appname(psprintf("schemasync apply %s", subscription->name));
+	return subscription;
+}
+
+void
+end_worker(Leave how)
+{
+	if (own != nullptr) {
+		SpinLockAcquire(&own->mutex);
+		own->leave = how;
+		SpinLockRelease(&own->mutex);
+	}
+	proc_exit(0);
+}
+
+void
+fail_worker(ErrorData *error, const Where *where)
+{
+	AbortOutOfAnyTransaction();
+
+	int sqlstate_class = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+	bool connection = sqlstate_class == ERRCODE_CONNECTION_EXCEPTION || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+	                  error->sqlerrcode == ERRCODE_CRASH_SHUTDOWN || error->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
+
+	ereport(LOG, (errcode(error->sqlerrcode), errmsg_internal("%s: %s", MyBgworkerEntry->bgw_name, error->message),
+	              error->detail != nullptr ? errdetail_internal("%s", error->detail) : 0,
+	              error->hint != nullptr ? errhint("%s", error->hint) : 0,
+	              error->context != nullptr ? errcontext_msg("%s", error->context) : 0));
+
+	/* one lost connection is everyday life and no failure; the next run either streams or says more */
+	if (connection && own->failures == 0)
+		end_worker(Leave::Again);
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	catalog::ErrorContextInfo info = {};
+	info.worker = "apply";
+	if (where != nullptr) {
+		info.relation = where->relation;
+		info.command = where->command;
+		info.key = where->key;
+		info.lsn = where->lsn;
+		info.xid = where->xid;
+	}
+	catalog::record_error(own->subid, error, &info);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	set_state(State::Failed);
+	end_worker(Leave::Failed);
+}
+
+Oid
+own_database()
+{
+	return own->database;
+}
+
+std::int64_t
+own_subscription()
+{
+	return own->subid;
+}
+
+void
+set_state(State state)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	SpinLockAcquire(&own->mutex);
+	if (!own->reported || own->state != state)
+		own->state_since = now;
+	own->state = state;
+	own->reported = true;
+	if (state == State::Streaming)
+		own->streamed = true;
+	SpinLockRelease(&own->mutex);
+	ConditionVariableBroadcast(&own->changed);
+}
+
+void
+report_received(XLogRecPtr lsn, TimestampTz sent_at)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	SpinLockAcquire(&own->mutex);
+	own->received = Max(own->received, lsn);
+	own->sent_at = sent_at;
+	own->received_at = now;
+	own->streamed = true;
+	SpinLockRelease(&own->mutex);
+}
+
+void
+report_applied(XLogRecPtr lsn, TimestampTz committed_at)
+{
+	SpinLockAcquire(&own->mutex);
+	bool moved = lsn > own->applied;
+	if (moved) {
+		own->applied = lsn;
+		own->failures = 0;
+	}
+	if (committed_at != 0)
+		own->committed_at = committed_at;
+	SpinLockRelease(&own->mutex);
+	if (moved)
+		ConditionVariableBroadcast(&own->changed);
+}
+
+void
+report_confirmed(XLogRecPtr lsn)
+{
+	SpinLockAcquire(&own->mutex);
+	bool moved = lsn > own->confirmed;
+	own->confirmed = Max(own->confirmed, lsn);
+	SpinLockRelease(&own->mutex);
+	if (moved)
+		ConditionVariableBroadcast(&own->changed);
+}
+
+void
+count_applied(std::int64_t rows, std::int64_t transactions)
+{
+	SpinLockAcquire(&own->mutex);
+	own->rows += rows;
+	own->transactions += transactions;
+	SpinLockRelease(&own->mutex);
+}
+
+bool
+reload_requested()
+{
+	/* read without the lock: a request that is missed now is seen at the next call */
+	if (!own->reload)
+		return false;
+	SpinLockAcquire(&own->mutex);
+	own->reload = false;
+	SpinLockRelease(&own->mutex);
+	return true;
+}
+
+XLogRecPtr
+awaited()
+{
+	return pg_atomic_read_u64(&own->awaited);
+}
+
+} // namespace schemasync::worker
