@@ -5,6 +5,8 @@
  */
 #include "core/marker_json.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,8 @@ struct Check {
 	Observation observation;
 	const Shapes *before, *after;
 	catalog::Options options;
+	MemoryContext context;
+	ResourceOwner owner;
 };
 
 // ---- leaves: may ereport; plain data only ----
@@ -66,7 +70,7 @@ refuse_concurrent(const char *command)
 void
 check_statement(Node *statement)
 {
-	CommandTag tag = CreateCommandTag(statement);
+	::CommandTag tag = CreateCommandTag(statement);
 
 	if (!command_tag_event_trigger_ok(tag))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -133,41 +137,46 @@ add_touched(Touched *to, const Touched *from)
 	return grown;
 }
 
-/* Runs the command once and reads the states that it leaves. An error is the answer: the caller's transaction ends. */
 void
-run_once(Check *check)
+begin_subtransaction(Check *check)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-
+	check->context = CurrentMemoryContext;
+	check->owner = CurrentResourceOwner;
 	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(check->context);
+}
+
+void
+roll_back(Check *check)
+{
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(check->context);
+	CurrentResourceOwner = check->owner;
+}
+
+/* Runs the command and reads the states that it leaves. */
+void
+execute(Check *check)
+{
 	SPI_connect();
 	int result = SPI_execute(check->ddl, false, 0);
 	SPI_finish();
 	if (result < 0)
 		elog(ERROR, "the command could not be run: %s", SPI_result_code_string(result));
-	MemoryContextSwitchTo(context);
+	MemoryContextSwitchTo(check->context);
 
 	add_touched(&check->named, &check->observation.touched);
 	note_descendants(&check->named);
-	check->after = read_shapes(&check->named, context);
-
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	check->after = read_shapes(&check->named, check->context);
 }
 
-/*
- * The states before and after. What the command reached by a cascade is only known afterwards, by the addresses of what
- * was dropped, and what that belonged to only once it is there again: then the command is run a second time.
- */
-void
-run(Check *check)
+/* What the dropped objects belonged to, now that they are there again. Returns whether that is news. */
+bool
+add_cascaded(Check *check)
 {
 	Touched cascaded;
 	ListCell *cell;
 
-	run_once(check);
 	if (check->observation.contents == NIL)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		                errmsg("the event triggers of schemasync did not see the command"),
@@ -176,10 +185,14 @@ run(Check *check)
 	foreach (cell, check->observation.dropped)
 		note_address(&cascaded, static_cast<ObjectAddress *>(lfirst(cell)));
 	note_descendants(&cascaded);
-	if (add_touched(&check->named, &cascaded)) {
-		check->observation.contents = NIL;
-		run_once(check);
-	}
+	return add_touched(&check->named, &cascaded);
+}
+
+void
+read_before(Check *check)
+{
+	ListCell *cell;
+
 	check->before = read_shapes(&check->named, CurrentMemoryContext);
 	foreach (cell, check->observation.contents) {
 		auto *content = static_cast<char *>(lfirst(cell));
@@ -211,6 +224,36 @@ put_row(FunctionCallInfo fcinfo, const char *const *texts, bool rewrite)
 }
 
 // ---- C++ ----
+
+/* The command's own error is the answer, but the subtransaction must not outlive it: the server would take it for a
+ * savepoint of the session's. */
+void
+run_once(Check &check)
+{
+	check.observation.contents = NIL;
+	pg::call([&] { begin_subtransaction(&check); });
+	try {
+		ObservationScope scope(&check.observation);
+		pg::call([&] { execute(&check); });
+	} catch (...) {
+		pg::call([&] { roll_back(&check); });
+		throw;
+	}
+	pg::call([&] { roll_back(&check); });
+}
+
+/*
+ * The states before and after. What the command reached by a cascade is only known afterwards, by the addresses of
+ * what was dropped, and what that belonged to only once it is there again: then the command is run a second time.
+ */
+void
+run(Check &check)
+{
+	run_once(check);
+	if (pg::call([&] { return add_cascaded(&check); }))
+		run_once(check);
+	pg::call([&] { read_before(&check); });
+}
 
 std::string
 join(const std::vector<std::string> &statements)
@@ -262,11 +305,9 @@ read_command(const Check &check)
 	merge::Command command;
 	for (int i = 0; i < list_length(check.observation.contents); i++)
 		add_marker(command, static_cast<char *>(list_nth(check.observation.contents, i)), class_name);
-	for (merge::RewriteHint &hint : command.rewrites) {
-		const Shape *shape = find_shape(check.before, ShapeKind::Relation, hint.relation);
-		hint.rows = shape == nullptr ? 0 : static_cast<std::int64_t>(shape->row_count);
+	estimate_rows(command, check.before);
+	for (merge::RewriteHint &hint : command.rewrites)
 		hint.carried = check.options.policy.rewrites == Choice::Carry;
-	}
 	return command;
 }
 
@@ -275,10 +316,7 @@ check_command(FunctionCallInfo fcinfo)
 {
 	Check check{};
 	pg::call([&] { prepare(fcinfo, &check); });
-	{
-		ObservationScope scope(&check.observation);
-		pg::call([&] { run(&check); });
-	}
+	run(check);
 	std::string classes = check.options.ddl_classes == nullptr ? "" : check.options.ddl_classes;
 	for (const Finding &finding :
 	     classify(check.before, check.after, read_command(check), check.options.policy, classes))

@@ -302,6 +302,16 @@ Classifier::run(const std::string &ddl_classes)
 
 } // namespace
 
+void
+estimate_rows(merge::Command &command, const Shapes *before)
+{
+	for (merge::RewriteHint &hint : command.rewrites) {
+		const Shape *shape = find_shape(before, ShapeKind::Relation, hint.relation);
+		if (shape != nullptr && shape->has_rows)
+			hint.rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(shape->row_count));
+	}
+}
+
 std::vector<Finding>
 classify(const Shapes *before, const Shapes *after, const merge::Command &command, const Policy &policy,
          const std::string &ddl_classes)

@@ -25,6 +25,9 @@ struct Finding {
 	bool rewrite = false; /* the publisher's table was rewritten by it */
 };
 
+/* Gives the rewrites of a command the number of rows that were there before, about; at least one where there may be any. */
+void estimate_rows(merge::Command &command, const Shapes *before);
+
 /*
  * before, after: the states of the same objects; those of which nothing is known before are taken as new
  * ddl_classes:   JSON text of the array of opt-in classes, "all" (with or without quotes), or empty

@@ -111,6 +111,7 @@ guard_after(const char *tag, const Collected *collected, const Touched *touched,
 	merge::Command merged;
 	if (!add_marker(merged, compared.content, class_name))
 		return;
+	estimate_rows(merged, compared.before);
 	std::string classes = compared.options.ddl_classes == nullptr ? "" : compared.options.ddl_classes;
 	std::string changes;
 	const ReasonInfo *first = nullptr;

@@ -24,6 +24,7 @@ extern "C" {
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 }
 
 namespace schemasync::capture {
@@ -298,7 +299,8 @@ note_descendants(Touched *touched)
 	List *roots = list_copy(touched->relations);
 
 	foreach (cell, roots) {
-		if (!has_subclass(lfirst_oid(cell)))
+		/* one that was dropped is among them too */
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) || !has_subclass(lfirst_oid(cell)))
 			continue;
 		List *all = find_all_inheritors(lfirst_oid(cell), NoLock, nullptr);
 		touched->relations = list_concat_unique_oid(touched->relations, all);
