@@ -1,5 +1,6 @@
 /*
- * schemasync_check: runs a command in a subtransaction, looks at what it does to the states, and rolls it back.
+ * schemasync_check: runs a command in a subtransaction, looks at what it does to the states, and rolls it
+ * back.
  *
  * Zone: server code.
  */
@@ -59,10 +60,9 @@ struct Check {
 [[noreturn]] void
 refuse_concurrent(const char *command)
 {
-	ereport(ERROR,
-	        (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-	         errmsg("schemasync_check cannot run %s, which cannot be rolled back", command),
-	         errhint("Leave out CONCURRENTLY: what the command means for subscribers is the same.")));
+	ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+	                errmsg("schemasync_check cannot run %s, which cannot be rolled back", command),
+	                errhint("Leave out CONCURRENTLY: what the command means for subscribers is the same.")));
 	pg_unreachable();
 }
 
@@ -81,8 +81,9 @@ check_statement(Node *statement)
 	if (IsA(statement, DropStmt) && castNode(DropStmt, statement)->concurrent)
 		refuse_concurrent("DROP INDEX CONCURRENTLY");
 	if (IsA(statement, ReindexStmt))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("schemasync_check does not take REINDEX"),
-		                errdetail("It changes nothing that a subscriber follows.")));
+		ereport(ERROR,
+		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("schemasync_check does not take REINDEX"),
+		         errdetail("It changes nothing that a subscriber follows.")));
 	if (IsA(statement, AlterTableStmt)) {
 		ListCell *cell;
 		foreach (cell, castNode(AlterTableStmt, statement)->cmds) {
@@ -102,9 +103,11 @@ void
 prepare(FunctionCallInfo fcinfo, Check *check)
 {
 	if (observation != nullptr)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("schemasync_check cannot be called by the command that it checks")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+		                errmsg("schemasync_check cannot be called by the command that it checks")));
 	check->ddl = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	catalog::read_options(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(1))), &check->options);
+	catalog::read_options(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(1))),
+	                      &check->options);
 
 	List *statements = pg_parse_query(check->ddl);
 	if (list_length(statements) != 1)
@@ -178,10 +181,13 @@ add_cascaded(Check *check)
 	ListCell *cell;
 
 	if (check->observation.contents == NIL)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("the event triggers of schemasync did not see the command"),
-		                errhint("They are created with the extension; session_replication_role = replica and ALTER EVENT "
-		                        "TRIGGER ... DISABLE keep them from running.")));
+		ereport(
+		    ERROR,
+		    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("the event triggers of schemasync did not see the command"),
+		     errhint(
+		         "They are created with the extension; session_replication_role = replica and ALTER EVENT "
+		         "TRIGGER ... DISABLE keep them from running.")));
 	foreach (cell, check->observation.dropped)
 		note_address(&cascaded, static_cast<ObjectAddress *>(lfirst(cell)));
 	note_descendants(&cascaded);
@@ -225,8 +231,8 @@ put_row(FunctionCallInfo fcinfo, const char *const *texts, bool rewrite)
 
 // ---- C++ ----
 
-/* The command's own error is the answer, but the subtransaction must not outlive it: the server would take it for a
- * savepoint of the session's. */
+/* The command's own error is the answer, but the subtransaction must not outlive it: the server would take it
+ * for a savepoint of the session's. */
 void
 run_once(Check &check)
 {
@@ -243,8 +249,9 @@ run_once(Check &check)
 }
 
 /*
- * The states before and after. What the command reached by a cascade is only known afterwards, by the addresses of
- * what was dropped, and what that belonged to only once it is there again: then the command is run a second time.
+ * The states before and after. What the command reached by a cascade is only known afterwards, by the
+ * addresses of what was dropped, and what that belonged to only once it is there again: then the command is
+ * run a second time.
  */
 void
 run(Check &check)
@@ -281,7 +288,8 @@ put_finding(FunctionCallInfo fcinfo, const Finding &finding)
 	std::string verdict(name(operation.verdict));
 	std::string reason(operation.reason == Reason::None ? std::string_view() : info(operation.reason).name);
 	std::string sql = join(operation.sql);
-	std::string suggested = with_placeholder(operation.suggested_sql), hint = with_placeholder(operation.hint);
+	std::string suggested = with_placeholder(operation.suggested_sql),
+	            hint = with_placeholder(operation.hint);
 	const char *texts[column_count] = {operation.operation.c_str(),
 	                                   operation.object_type.c_str(),
 	                                   operation.object_identity.c_str(),

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "apply_ext/capture/classify.hpp"
@@ -40,7 +39,7 @@ parse(const Shape *shape, Parse &&parse_state)
 class Classifier {
 public:
 	Classifier(const Shapes *before, const Shapes *after, const merge::Command &command, const Policy &policy)
-		: before_(before), after_(after), command_(command), policy_(policy)
+	    : before_(before), after_(after), command_(command), policy_(policy)
 	{
 	}
 
@@ -49,12 +48,13 @@ public:
 private:
 	void read_relations();
 	void add(const merge::Operation &operation, Oid relation);
-	void add_plain(std::string_view operation, std::string_view type, std::string identity, Verdict verdict, std::string detail);
+	void add_plain(std::string_view operation, std::string_view type, std::string identity, Verdict verdict,
+	               std::string detail);
 	void merge_schemas();
 	void merge_types();
 	void merge_relations();
 	bool follows_parent(const Sides &sides) const;
-	std::set<Oid> family_of(Oid oid) const;
+	std::vector<Oid> family_of(Oid oid) const;
 	bool is_rewritten(Oid oid) const;
 	void merge_one(Oid oid, const Sides &sides);
 	void note_other_classes(const std::string &ddl_classes);
@@ -74,7 +74,8 @@ oids_of(const Shapes *before, const Shapes *after, ShapeKind kind)
 	std::vector<Oid> result;
 	for (const Shapes *side : {before, after})
 		for (int i = 0; side != nullptr && i < side->count; i++)
-			if (side->items[i].kind == kind && std::find(result.begin(), result.end(), side->items[i].oid) == result.end())
+			if (side->items[i].kind == kind &&
+			    std::find(result.begin(), result.end(), side->items[i].oid) == result.end())
 				result.push_back(side->items[i].oid);
 	return result;
 }
@@ -117,8 +118,8 @@ Classifier::add(const merge::Operation &operation, Oid relation)
 
 /* Something that no operation of the catalog stands for. */
 void
-Classifier::add_plain(std::string_view operation, std::string_view type, std::string identity, Verdict verdict,
-                      std::string detail)
+Classifier::add_plain(std::string_view operation, std::string_view type, std::string identity,
+                      Verdict verdict, std::string detail)
 {
 	Finding finding;
 	finding.operation.operation = operation;
@@ -138,11 +139,13 @@ Classifier::merge_schemas()
 		auto after = parse<state::Schema>(find_shape(after_, ShapeKind::Schema, oid), state::parse_schema);
 		if (!after) {
 			if (before)
-				add_plain("drop_schema", "schema", before->name.name, Verdict::Ignore, "The subscriber keeps its schema.");
+				add_plain("drop_schema", "schema", before->name.name, Verdict::Ignore,
+				          "The subscriber keeps its schema.");
 			continue;
 		}
 		bool there = before && before->name.name == after->name.name;
-		merge::Result result = merge::merge_schema(before ? &*before : nullptr, *after, there, policy_, before.has_value());
+		merge::Result result =
+		    merge::merge_schema(before ? &*before : nullptr, *after, there, policy_, before.has_value());
 		for (const merge::Operation &operation : result.operations)
 			add(operation, 0);
 	}
@@ -179,16 +182,20 @@ Classifier::follows_parent(const Sides &sides) const
 }
 
 /* The relation and its partitions and children after the command. */
-std::set<Oid>
+std::vector<Oid>
 Classifier::family_of(Oid oid) const
 {
-	std::set<Oid> family{oid};
+	std::vector<Oid> family{oid};
+	auto is_member = [&](Oid wanted) {
+		return std::find(family.begin(), family.end(), wanted) != family.end();
+	};
 	for (std::size_t size = 0; size != family.size();) {
 		size = family.size();
 		for (const auto &[child, sides] : relations_)
-			if (sides.after && std::any_of(sides.after->parents.begin(), sides.after->parents.end(),
-			                               [&](const state::Name &parent) { return family.count(parent.oid) != 0; }))
-				family.insert(child);
+			if (sides.after && !is_member(child) &&
+			    std::any_of(sides.after->parents.begin(), sides.after->parents.end(),
+			                [&](const state::Name &parent) { return is_member(parent.oid); }))
+				family.push_back(child);
 	}
 	return family;
 }
@@ -235,7 +242,8 @@ Classifier::merge_relations()
 		if (sides.temporary || !sides.known || (!sides.before && !sides.after) || follows_parent(sides))
 			continue;
 		if (!sides.published) {
-			add_plain("unpublished", "table", sides.name, Verdict::Ignore, "No publication covers the table.");
+			add_plain("unpublished", "table", sides.name, Verdict::Ignore,
+			          "No publication covers the table.");
 			continue;
 		}
 		merge_one(oid, sides);
@@ -257,12 +265,14 @@ Classifier::note_other_classes(const std::string &ddl_classes)
 	                   : !command_.dropped.empty() ? command_.dropped.front().type
 	                                               : std::string(tag->object_class);
 	std::string operation = command_.tag;
-	std::transform(operation.begin(), operation.end(), operation.begin(),
-	               [](char c) { return c == ' ' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+	std::transform(operation.begin(), operation.end(), operation.begin(), [](char c) {
+		return c == ' ' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+	});
 	std::string object_class(tag->object_class);
 	switch (tag->policy) {
 	case TagPolicy::Definition:
-		if (ddl_classes.find("\"" + object_class + "\"") != std::string::npos || ddl_classes == "all" || ddl_classes == "\"all\"")
+		if (ddl_classes.find("\"" + object_class + "\"") != std::string::npos || ddl_classes == "all" ||
+		    ddl_classes == "\"all\"")
 			add_plain(operation, type, identity, Verdict::Forward, "It is followed by its definition.");
 		else
 			add_plain(operation, type, identity, Verdict::Ignore,

@@ -1,6 +1,6 @@
 /*
- * What a subscriber would make of a command: the merge with the publisher itself in the subscriber's place, as it was
- * before the command.
+ * What a subscriber would make of a command: the merge with the publisher itself in the subscriber's place,
+ * as it was before the command.
  *
  * Called by schemasync_check and by the guard.
  *
@@ -25,7 +25,8 @@ struct Finding {
 	bool rewrite = false; /* the publisher's table was rewritten by it */
 };
 
-/* Gives the rewrites of a command the number of rows that were there before, about; at least one where there may be any. */
+/* Gives the rewrites of a command the number of rows that were there before, about; at least one where there
+ * may be any. */
 void estimate_rows(merge::Command &command, const Shapes *before);
 
 /*

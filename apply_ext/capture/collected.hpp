@@ -37,7 +37,8 @@ void read_collected(Collected *collected, Touched *touched);
 /*
  * In sql_drop: appends what the command dropped, but for temporary objects and TOAST tables.
  *
- * addresses: nullptr, or the list to which their addresses (ObjectAddress *) are appended, in the current context
+ * addresses: nullptr, or the list to which their addresses (ObjectAddress *) are appended, in the current
+ * context
  */
 void read_dropped(StringInfo elements, List **addresses);
 

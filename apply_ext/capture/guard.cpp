@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "apply_ext/capture/classify.hpp"
 #include "apply_ext/capture/class_names.hpp"
+#include "apply_ext/capture/classify.hpp"
 #include "apply_ext/capture/guard.hpp"
 #include "apply_ext/capture/marker.hpp"
 #include "apply_ext/capture/shapes.hpp"
@@ -28,8 +28,10 @@ enum GuardLevel : int { guard_off, guard_warn, guard_error };
 int guard_level = guard_off;
 char *guard_policy = nullptr;
 
-const config_enum_entry guard_levels[] = {
-    {"off", guard_off, false}, {"warn", guard_warn, false}, {"error", guard_error, false}, {nullptr, 0, false}};
+const config_enum_entry guard_levels[] = {{"off", guard_off, false},
+                                          {"warn", guard_warn, false},
+                                          {"error", guard_error, false},
+                                          {nullptr, 0, false}};
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -78,12 +80,14 @@ report(const char *sqlstate, const char *reason, const char *changes)
 void
 define_guard()
 {
-	DefineCustomEnumVariable("schemasync.guard",
-	                         "Whether a DDL command that a subscriber would refuse gets a warning or an error.", nullptr,
-	                         &guard_level, guard_off, guard_levels, PGC_SUSET, 0, nullptr, nullptr, nullptr);
-	DefineCustomStringVariable("schemasync.guard_policy",
-	                           "The options of the subscriptions that schemasync.guard thinks of, as a JSON object.",
-	                           nullptr, &guard_policy, "{}", PGC_SUSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomEnumVariable(
+	    "schemasync.guard",
+	    "Whether a DDL command that a subscriber would refuse gets a warning or an error.", nullptr,
+	    &guard_level, guard_off, guard_levels, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable(
+	    "schemasync.guard_policy",
+	    "The options of the subscriptions that schemasync.guard thinks of, as a JSON object.", nullptr,
+	    &guard_policy, "{}", PGC_SUSET, 0, nullptr, nullptr, nullptr);
 }
 
 bool
@@ -121,7 +125,8 @@ guard_after(const char *tag, const Collected *collected, const Touched *touched,
 			continue;
 		if (first == nullptr)
 			first = &info(finding.operation.reason);
-		changes += (changes.empty() ? "" : "\n") + finding.operation.object_identity + ": " + finding.operation.change +
+		changes += (changes.empty() ? "" : "\n") + finding.operation.object_identity + ": " +
+		           finding.operation.change +
 		           (finding.operation.detail.empty() ? "" : ". " + finding.operation.detail);
 	}
 	if (first != nullptr) {

@@ -1,6 +1,6 @@
 /*
- * The guard: with schemasync.guard = warn or error the publisher itself warns of, or rejects, a command that a
- * subscriber would refuse. The only part of the capture that may make a user's command fail.
+ * The guard: with schemasync.guard = warn or error the publisher itself warns of, or rejects, a command that
+ * a subscriber would refuse. The only part of the capture that may make a user's command fail.
  *
  * Zone: server code.
  */

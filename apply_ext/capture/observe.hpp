@@ -13,9 +13,9 @@
 namespace schemasync::capture {
 
 struct Observation {
-	MemoryContext context;  /* where the rest is allocated */
-	List *contents = NIL;   /* of char *: contents of markers, the outermost command's last */
-	List *dropped = NIL;    /* of ObjectAddress * */
+	MemoryContext context; /* where the rest is allocated */
+	List *contents = NIL;  /* of char *: contents of markers, the outermost command's last */
+	List *dropped = NIL;   /* of ObjectAddress * */
 	Touched touched;
 };
 

@@ -15,12 +15,12 @@ enum class ShapeKind : unsigned char { Relation, Type, Schema };
 struct Shape {
 	ShapeKind kind;
 	Oid oid;
-	const char *json;  /* its state (docs/wire.md); nullptr: there is no such object */
-	const char *name;  /* for people, quoted where needed; nullptr with json */
-	bool temporary;    /* of a relation */
-	bool published;    /* of a relation: a publication covers it or an ancestor */
-	bool has_rows;     /* of a relation: it may have rows, in itself or a partition or child */
-	double row_count;  /* of a relation: about how many; 0 when that is not known */
+	const char *json; /* its state (docs/wire.md); nullptr: there is no such object */
+	const char *name; /* for people, quoted where needed; nullptr with json */
+	bool temporary;   /* of a relation */
+	bool published;   /* of a relation: a publication covers it or an ancestor */
+	bool has_rows;    /* of a relation: it may have rows, in itself or a partition or child */
+	double row_count; /* of a relation: about how many; 0 when that is not known */
 };
 
 struct Shapes {

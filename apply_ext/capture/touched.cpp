@@ -276,16 +276,16 @@ note_named(Touched *touched, const Node *parsetree)
 		note_range_var(touched, reinterpret_cast<const IndexStmt *>(parsetree)->relation);
 		break;
 	case T_AlterEnumStmt:
-		note_type_name(touched,
-		               makeTypeNameFromNameList(reinterpret_cast<const AlterEnumStmt *>(parsetree)->typeName));
+		note_type_name(
+		    touched, makeTypeNameFromNameList(reinterpret_cast<const AlterEnumStmt *>(parsetree)->typeName));
 		break;
 	case T_AlterTypeStmt:
-		note_type_name(touched,
-		               makeTypeNameFromNameList(reinterpret_cast<const AlterTypeStmt *>(parsetree)->typeName));
+		note_type_name(
+		    touched, makeTypeNameFromNameList(reinterpret_cast<const AlterTypeStmt *>(parsetree)->typeName));
 		break;
 	case T_AlterDomainStmt:
-		note_type_name(touched,
-		               makeTypeNameFromNameList(reinterpret_cast<const AlterDomainStmt *>(parsetree)->typeName));
+		note_type_name(touched, makeTypeNameFromNameList(
+		                            reinterpret_cast<const AlterDomainStmt *>(parsetree)->typeName));
 		break;
 	default:
 		break;
@@ -300,7 +300,8 @@ note_descendants(Touched *touched)
 
 	foreach (cell, roots) {
 		/* one that was dropped is among them too */
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) || !has_subclass(lfirst_oid(cell)))
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) ||
+		    !has_subclass(lfirst_oid(cell)))
 			continue;
 		List *all = find_all_inheritors(lfirst_oid(cell), NoLock, nullptr);
 		touched->relations = list_concat_unique_oid(touched->relations, all);

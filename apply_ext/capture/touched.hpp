@@ -1,6 +1,6 @@
 /*
- * Which relations, types and schemas a command names or touches: those whose states the guard and schemasync_check
- * compare.
+ * Which relations, types and schemas a command names or touches: those whose states the guard and
+ * schemasync_check compare.
  *
  * Zone: server code; leaves (may ereport, plain data only).
  */

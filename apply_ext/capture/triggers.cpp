@@ -149,8 +149,8 @@ capture_end(const EventTriggerData *data, Ended *ended)
 		observe(ended->tag, &ended->collected, &ended->touched, ended->command);
 		return;
 	}
-	if (XLogLogicalInfoActive() && (ended->collected.count > 0 || ended->command->dropped.len > 0 ||
-	                                ended->command->rewrites.len > 0))
+	if (XLogLogicalInfoActive() &&
+	    (ended->collected.count > 0 || ended->command->dropped.len > 0 || ended->command->rewrites.len > 0))
 		write_marker(ended->tag, &ended->collected, ended->command);
 }
 

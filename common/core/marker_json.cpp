@@ -77,10 +77,12 @@ add_marker(merge::Command &command, std::string_view content, std::string_view (
 		command.subcommands.push_back(name.get<std::string>());
 	add_objects(command, marker, class_name);
 	for (const Json &entry : marker.at("using"))
-		command.using_hints.push_back({entry.at("relid").get<state::Oid>(), entry.at("attnum").get<state::AttrNumber>(),
+		command.using_hints.push_back({entry.at("relid").get<state::Oid>(),
+		                               entry.at("attnum").get<state::AttrNumber>(),
 		                               entry.at("given").get<bool>(), read_expression(entry.at("expr"))});
 	for (const Json &entry : marker.at("rewrites"))
-		command.rewrites.push_back({entry.at("relid").get<state::Oid>(), entry.at("reason").get<int>(), 0, false});
+		command.rewrites.push_back(
+		    {entry.at("relid").get<state::Oid>(), entry.at("reason").get<int>(), 0, false});
 	return true;
 }
 
