@@ -113,7 +113,8 @@ append_array(StringInfo json, const char *name, const StringInfoData *elements)
 void
 append_content(StringInfo content, const char *tag, const Collected *collected, const Command *command)
 {
-	appendStringInfo(content, "{\"v\":1,\"xid\":%u,", GetTopTransactionId());
+	appendStringInfo(content, "{\"v\":1,\"xid\":%u,\"subxid\":%u,", GetTopTransactionId(),
+	                 GetCurrentTransactionId());
 	append_text_field(content, "tag", tag);
 	appendStringInfoChar(content, ',');
 	append_statement(content);
