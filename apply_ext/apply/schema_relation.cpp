@@ -92,8 +92,8 @@ first_relation(std::initializer_list<const state::Relation *> named)
 bool
 is_new(const SchemaWork &work, const state::Relation &theirs)
 {
-	if (theirs.created_here)
-		return true;
+	if (theirs.created_here || theirs.relkind == 'p')
+		return true; /* a partitioned table has no rows of its own */
 	if (!work.command.captured || !work.command.tag.starts_with("CREATE "))
 		if (work.command.tag != "SELECT INTO")
 			return false;
