@@ -131,10 +131,10 @@ CREATE TABLE low PARTITION OF root FOR VALUES FROM (MINVALUE) TO (10);
 CREATE TABLE rest PARTITION OF root DEFAULT PARTITION BY LIST (lower(v) COLLATE "C");
 CREATE INDEX on_all ON root (v);
 CREATE INDEX on_root ON ONLY root (lower(v));
-CREATE TABLE hashed (k int, v text) PARTITION BY HASH (k, v COLLATE "C" text_pattern_ops);
+CREATE TABLE hash_root (k int, v text) PARTITION BY HASH (k, v COLLATE "C" text_pattern_ops);
 CREATE TABLE kin (extra int) INHERITS (target);
 CREATE TABLE refers (k int REFERENCES keyed);
-SELECT helper.lines(schemasync_describe(r)) FROM unnest('{root,low,rest,hashed,kin,keyed,keyed_1,refers}'::regclass[]) r;
+SELECT helper.lines(schemasync_describe(r)) FROM unnest('{root,low,rest,hash_root,kin,keyed,keyed_1,refers}'::regclass[]) r;
 
 -- other relations, and those that are not there
 CREATE VIEW seen AS SELECT 1 AS one;
@@ -174,3 +174,7 @@ CREATE TABLE young ();
 SELECT schemasync_describe('young')->>'created_here', schemasync_describe('finger')->>'created_here';
 COMMIT;
 SELECT schemasync_describe('young')->>'created_here';
+
+DROP EXTENSION schemasync;
+DROP SCHEMA public, helper, remade CASCADE;
+CREATE SCHEMA public;
