@@ -193,6 +193,11 @@ close_local(LocalRelation *local)
 		FreeExecutorState(local->routing_estate);
 		local->routing = nullptr;
 	}
+	if (local->estate->es_tupleTable != NIL) {
+		/* made for triggers, and they hold on to the relation cache's descriptor */
+		ExecResetTupleTable(local->estate->es_tupleTable, false);
+		local->valid = false;
+	}
 	for (int i = 0; i < info->ri_NumIndices; i++) {
 		if (info->ri_IndexRelationInfo[i]->ii_AmCache != nullptr) {
 			pg::compat::index_insert_cleanup(info->ri_IndexRelationDescs[i], info->ri_IndexRelationInfo[i]);

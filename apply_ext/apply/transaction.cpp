@@ -134,6 +134,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 		session->group.count++;
 		session->group.end_lsn = end_lsn;
 		session->group.commit_time = commit_time;
+		session->remote.active = false;
 		if (!joins_group(session))
 			commit_group(session);
 	}
