@@ -45,6 +45,8 @@ struct Group {
 	TimestampTz started;
 	XLogRecPtr end_lsn;     /* of the last complete transaction of the publisher */
 	TimestampTz commit_time;
+	TransactionId xid;      /* ... and what errors call it by */
+	XLogRecPtr final_lsn;
 };
 
 /* How the streamed transaction that is being replayed ends. */
