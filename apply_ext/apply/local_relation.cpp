@@ -151,7 +151,8 @@ build(LocalRelations *relations, LocalRelation *local)
 	local->estate->es_opened_result_relations = list_make1(local->info);
 	look_at_triggers(local);
 	if (local->kind == RELKIND_RELATION)
-		ExecOpenIndices(local->info, false);
+		/* ready to look for conflicting rows before an insert */
+		ExecOpenIndices(local->info, true);
 	int indexes = local->info->ri_NumIndices;
 	local->indexes = static_cast<Oid *>(palloc(sizeof(Oid) * static_cast<Size>(Max(indexes, 1))));
 	for (int i = 0; i < indexes; i++)
