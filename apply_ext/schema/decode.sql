@@ -15,3 +15,8 @@ CREATE FUNCTION @extschema@.schemasync_describe_types(relation regclass) RETURNS
 LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_types';
 COMMENT ON FUNCTION @extschema@.schemasync_describe_types(regclass) IS
 	'states of the types that the columns of a table need and that are not built in, each after those it needs';
+
+CREATE FUNCTION @extschema@.schemasync_decode(message bytea) RETURNS jsonb
+LANGUAGE c STRICT STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'schemasync_decode';
+COMMENT ON FUNCTION @extschema@.schemasync_decode(bytea) IS
+	'one message of a pgoutput stream, as pg_logical_slot_get_binary_changes gives it';

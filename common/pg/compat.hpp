@@ -284,6 +284,17 @@ top_transaction(ReorderBufferTXN *txn)
 	return txn->toptxn != nullptr ? txn->toptxn : txn;
 }
 
+/* Whether a top-level transaction is replayed because it was prepared; renamed in 18. */
+inline bool
+is_prepared(const ReorderBufferTXN *txn)
+{
+#if PG_VERSION_NUM >= 180000
+	return rbtxn_is_prepared(txn);
+#else
+	return rbtxn_prepared(txn);
+#endif
+}
+
 /* Stream abort tells when and where only since 16, and only to a parallel applier. */
 constexpr bool stream_abort_has_position = PG_VERSION_NUM >= 160000;
 
@@ -409,6 +420,212 @@ inline char *
 lsn_text(XLogRecPtr lsn)
 {
 	return psprintf("%X/%X", static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn));
+}
+
+} // namespace schemasync::pg::compat
+
+extern "C" {
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "commands/tablecmds.h"
+#include "executor/executor.h"
+#if PG_VERSION_NUM >= 160000
+#include "parser/parse_relation.h"
+#endif
+#include "replication/origin.h"
+#include "utils/acl.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+}
+
+/* --- replication origins -------------------------------------------------------------------------------- */
+
+namespace schemasync::pg::compat {
+
+#if PG_VERSION_NUM >= 190000
+using RepOriginId = ::ReplOriginId;
+#endif
+
+/* 16: + acquired_by, 0 for a process that shares the origin with none */
+inline void
+replorigin_session_setup(RepOriginId origin)
+{
+#if PG_VERSION_NUM >= 160000
+	::replorigin_session_setup(origin, 0);
+#else
+	::replorigin_session_setup(origin);
+#endif
+}
+
+/* 19: three variables became one structure */
+inline void
+set_session_origin(RepOriginId origin)
+{
+#if PG_VERSION_NUM >= 190000
+	replorigin_xact_state.origin = origin;
+#else
+	replorigin_session_origin = origin;
+#endif
+}
+
+inline void
+set_origin_position(XLogRecPtr position, TimestampTz timestamp)
+{
+#if PG_VERSION_NUM >= 190000
+	replorigin_xact_state.origin_lsn = position;
+	replorigin_xact_state.origin_timestamp = timestamp;
+#else
+	replorigin_session_origin_lsn = position;
+	replorigin_session_origin_timestamp = timestamp;
+#endif
+}
+
+/* --- executor ------------------------------------------------------------------------------------------- */
+
+/* 16: permissions moved out of the range table entry; 18: + the unpruned relations. columns: those that updates set */
+inline void
+init_single_relation_range(EState *estate, RangeTblEntry *entry, Bitmapset *columns)
+{
+#if PG_VERSION_NUM >= 160000
+	List *permissions = NIL;
+	RTEPermissionInfo *info = addRTEPermissionInfo(&permissions, entry);
+	info->updatedCols = columns;
+#if PG_VERSION_NUM >= 180000
+	ExecInitRangeTable(estate, list_make1(entry), permissions, bms_make_singleton(1));
+#else
+	ExecInitRangeTable(estate, list_make1(entry), permissions);
+#endif
+#else
+	entry->updatedCols = columns;
+	ExecInitRangeTable(estate, list_make1(entry));
+#endif
+}
+
+/* How the indexes are to follow an update. 16: summarizing indexes follow even a HOT update */
+enum class IndexUpdate { None, All, Summarizing };
+
+/* 16: the flag became three-valued; 19: + options */
+inline TM_Result
+table_tuple_update(Relation relation, ItemPointer tid, TupleTableSlot *slot, CommandId command, TM_FailureData *failure,
+                   LockTupleMode *lock_mode, IndexUpdate *indexes)
+{
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update = TU_None;
+#if PG_VERSION_NUM >= 190000
+	TM_Result result = ::table_tuple_update(relation, tid, slot, command, 0, InvalidSnapshot, InvalidSnapshot, true, failure,
+	                                        lock_mode, &update);
+#else
+	TM_Result result =
+	    ::table_tuple_update(relation, tid, slot, command, InvalidSnapshot, InvalidSnapshot, true, failure, lock_mode, &update);
+#endif
+	*indexes = update == TU_All ? IndexUpdate::All : update == TU_Summarizing ? IndexUpdate::Summarizing : IndexUpdate::None;
+#else
+	bool update = false;
+	TM_Result result =
+	    ::table_tuple_update(relation, tid, slot, command, InvalidSnapshot, InvalidSnapshot, true, failure, lock_mode, &update);
+	*indexes = update ? IndexUpdate::All : IndexUpdate::None;
+#endif
+	return result;
+}
+
+/* 19: options before the snapshots; changing_partition is one of them */
+inline TM_Result
+table_tuple_delete(Relation relation, ItemPointer tid, CommandId command, TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 190000
+	return ::table_tuple_delete(relation, tid, command, 0, InvalidSnapshot, InvalidSnapshot, true, failure);
+#else
+	return ::table_tuple_delete(relation, tid, command, InvalidSnapshot, InvalidSnapshot, true, failure, false);
+#endif
+}
+
+/* 16: + only_summarizing; 19: flags. Without duplicate handling. */
+inline List *
+insert_index_tuples(ResultRelInfo *relation, TupleTableSlot *slot, EState *estate, bool update, bool only_summarizing)
+{
+#if PG_VERSION_NUM >= 190000
+	std::uint32_t flags = (update ? EIIT_IS_UPDATE : 0) | (only_summarizing ? EIIT_ONLY_SUMMARIZING : 0);
+	return ExecInsertIndexTuples(relation, estate, flags, slot, NIL, nullptr);
+#elif PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(relation, slot, estate, update, false, nullptr, NIL, only_summarizing);
+#else
+	(void) only_summarizing;
+	return ExecInsertIndexTuples(relation, slot, estate, update, false, nullptr, NIL);
+#endif
+}
+
+/* 18: + the tuple that may conflict with itself */
+inline bool
+check_index_constraints(ResultRelInfo *relation, TupleTableSlot *slot, EState *estate, ItemPointer conflict, List *indexes)
+{
+#if PG_VERSION_NUM >= 180000
+	ItemPointerData none;
+	ItemPointerSetInvalid(&none);
+	return ExecCheckIndexConstraints(relation, slot, estate, conflict, &none, indexes);
+#else
+	return ExecCheckIndexConstraints(relation, slot, estate, conflict, indexes);
+#endif
+}
+
+/* 16: + the relations that take part (then through EvalPlanQualInit) */
+inline void
+init_plan_qual(EPQState *state, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	EvalPlanQualInit(state, estate, nullptr, NIL, -1, NIL);
+#else
+	EvalPlanQualInit(state, estate, nullptr, NIL, -1);
+#endif
+}
+
+/* 18: + instrumentation; 19: + flags */
+inline IndexScanDesc
+index_beginscan(Relation heap, Relation index, Snapshot snapshot, int keys)
+{
+#if PG_VERSION_NUM >= 190000
+	return ::index_beginscan(heap, index, snapshot, nullptr, keys, 0, 0);
+#elif PG_VERSION_NUM >= 180000
+	return ::index_beginscan(heap, index, snapshot, nullptr, keys, 0);
+#else
+	return ::index_beginscan(heap, index, snapshot, keys, 0);
+#endif
+}
+
+/* 19: + flags */
+inline TableScanDesc
+table_beginscan(Relation relation, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+	return ::table_beginscan(relation, snapshot, 0, nullptr, 0);
+#else
+	return ::table_beginscan(relation, snapshot, 0, nullptr);
+#endif
+}
+
+/* 16: + run_as_table_owner */
+inline void
+execute_truncate(List *relations, List *oids, List *logged_oids, DropBehavior behavior, bool restart_sequences,
+                 bool run_as_table_owner)
+{
+#if PG_VERSION_NUM >= 160000
+	ExecuteTruncateGuts(relations, oids, logged_oids, behavior, restart_sequences, run_as_table_owner);
+#else
+	(void) run_as_table_owner;
+	ExecuteTruncateGuts(relations, oids, logged_oids, behavior, restart_sequences);
+#endif
+}
+
+/* 17: an index access method may keep something between insertions that must be closed */
+inline void
+index_insert_cleanup(Relation index, IndexInfo *info)
+{
+#if PG_VERSION_NUM >= 170000
+	::index_insert_cleanup(index, info);
+#else
+	(void) index;
+	(void) info;
+#endif
 }
 
 } // namespace schemasync::pg::compat

@@ -1,6 +1,6 @@
 /*
- * Our tables of subcommands and command tags against the lists in the headers of the server that is built against: a
- * change of PostgreSQL that nobody has thought about fails here.
+ * Our tables of subcommands and command tags against the lists in the headers of the server that is built
+ * against: a change of PostgreSQL that nobody has thought about fails here.
  */
 #include <gtest/gtest.h>
 

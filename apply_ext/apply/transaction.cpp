@@ -1,0 +1,222 @@
+#include "apply_ext/apply/transaction.hpp"
+
+#include "apply_ext/apply/batch.hpp"
+#include "apply_ext/apply/rows.hpp"
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/worker/shared.hpp"
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "pgstat.h"
+#include "utils/backend_status.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+/* A group is worth it for its saved commits; past these sizes it only holds locks and versions. */
+constexpr int max_transactions = 500;
+constexpr std::int64_t max_rows = 10000;
+
+// ---- leaves: may ereport; plain data only ----
+
+/* schemasync_skip names one transaction, once. */
+void
+forget_skip(Session *session)
+{
+	Oid types[] = {INT8OID};
+	Datum values[] = {Int64GetDatum(session->subscription->subid)};
+
+	act_as_worker(session->relations->locals);
+	need_snapshot(session->relations->locals);
+	catalog::Internal internal = catalog::begin_internal();
+	if (SPI_execute_with_args("UPDATE schemasync.subscription SET skip_lsn = NULL WHERE subid = $1", 1, types, values, nullptr,
+	                          false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not reset the transaction to be skipped");
+	catalog::end_internal(internal);
+	ereport(LOG, (errmsg("subscription \"%s\" has skipped publisher transaction %u, commit at %s",
+	                     session->subscription->name, session->remote.xid, pg::compat::lsn_text(session->remote.final_lsn))));
+}
+
+/* Everything is written and closed; the transaction can end. */
+void
+finish_rows(Session *session)
+{
+	flush_rows(session);
+	close_locals(session->relations->locals);
+}
+
+void
+report_done(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time, std::int64_t transactions)
+{
+	worker::remember_commit(&session->progress, end_lsn);
+	worker::report_applied(end_lsn, commit_time);
+	worker::count_applied(session->group.rows, transactions);
+	session->group = {};
+	MemoryContextSwitchTo(session->message);
+	pgstat_report_stat(false);
+}
+
+bool
+joins_group(const Session *session)
+{
+	const Group *group = &session->group;
+	int delay = session->subscription->options.group_commit_delay;
+
+	if (delay == 0 || group->ends || session->remote.final_lsn <= session->single_until)
+		return false;
+	if (group->count >= max_transactions || group->rows >= max_rows)
+		return false;
+	return !TimestampDifferenceExceeds(group->started, GetCurrentTimestamp(), delay);
+}
+
+/* The name of a prepared transaction: one subscription never has two of the same xid at once. */
+char *
+prepared_name(const Session *session, TransactionId xid)
+{
+	return psprintf("schemasync_%lld_%u", static_cast<long long>(session->subscription->subid), xid);
+}
+
+} // namespace
+
+void
+begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, TransactionId xid)
+{
+	RemoteTransaction *remote = &session->remote;
+
+	if (remote->active)
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher began a transaction within another")));
+	*remote = {};
+	remote->active = true;
+	remote->final_lsn = final_lsn;
+	remote->commit_time = commit_time;
+	remote->xid = xid;
+	remote->skipped = session->subscription->skip_lsn != InvalidXLogRecPtr && session->subscription->skip_lsn == final_lsn;
+	session->position.xid = xid;
+	session->position.lsn = final_lsn;
+	if (session->group.open)
+		AcceptInvalidationMessages();
+}
+
+void
+need_local(Session *session)
+{
+	if (session->group.open)
+		return;
+	SetCurrentStatementStartTimestamp();
+	pgstat_report_activity(STATE_RUNNING, nullptr);
+	StartTransactionCommand();
+	MemoryContextSwitchTo(session->message);
+	session->group = {};
+	session->group.open = true;
+	session->group.started = GetCurrentTransactionStartTimestamp();
+}
+
+void
+commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
+{
+	if (!session->remote.active)
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher committed a transaction that it had not begun")));
+	if (session->remote.skipped) {
+		need_local(session);
+		forget_skip(session);
+		session->group.ends = true;
+	}
+	if (session->group.open) {
+		session->group.count++;
+		session->group.end_lsn = end_lsn;
+		session->group.commit_time = commit_time;
+		if (!joins_group(session))
+			commit_group(session);
+	}
+	session->remote.active = false;
+	session->position.xid = InvalidTransactionId;
+}
+
+void
+commit_group(Session *session)
+{
+	Group *group = &session->group;
+
+	if (!group->open)
+		return;
+	Assert(group->count > 0);
+	session->position.command = "COMMIT";
+	finish_rows(session);
+	worker::set_origin_position(group->end_lsn, group->commit_time);
+	CommitTransactionCommand();
+	session->position.command = nullptr;
+	report_done(session, group->end_lsn, group->commit_time, group->count);
+}
+
+void
+prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
+{
+	need_local(session);
+	if (session->remote.skipped)
+		forget_skip(session);
+	finish_rows(session);
+	worker::set_origin_position(end_lsn, prepare_time);
+	/* PREPARE is allowed in a transaction block only */
+	BeginTransactionBlock();
+	CommitTransactionCommand();
+	PrepareTransactionBlock(prepared_name(session, session->remote.xid));
+	CommitTransactionCommand();
+	report_done(session, end_lsn, prepare_time, 0);
+	session->remote.active = false;
+	session->position.xid = InvalidTransactionId;
+}
+
+void
+commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, TimestampTz commit_time)
+{
+	commit_group(session);
+	StartTransactionCommand();
+	worker::set_origin_position(end_lsn, commit_time);
+	FinishPreparedTransaction(prepared_name(session, xid), true);
+	CommitTransactionCommand();
+	report_done(session, end_lsn, commit_time, 1);
+}
+
+void
+rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn, TimestampTz prepare_time, XLogRecPtr end_lsn,
+                  TimestampTz rollback_time)
+{
+	commit_group(session);
+	StartTransactionCommand();
+	char *name = prepared_name(session, xid);
+	/* it may never have come here: prepared before the stream began */
+	if (LookupGXact(name, prepare_end_lsn, prepare_time)) {
+		worker::set_origin_position(end_lsn, rollback_time);
+		FinishPreparedTransaction(name, false);
+	}
+	CommitTransactionCommand();
+	report_done(session, end_lsn, rollback_time, 0);
+}
+
+void
+abort_local(Session *session)
+{
+	AbortOutOfAnyTransaction();
+	forget_batches(session);
+	forget_locals(session->relations->locals);
+	MemoryContextReset(session->relations->locals->batch);
+	MemoryContextReset(session->relations->locals->row);
+	session->group = {};
+	session->remote = {};
+	session->position.command = nullptr;
+	session->position.schema = session->position.relation = session->position.column = session->position.key = nullptr;
+	session->position.xid = InvalidTransactionId;
+	MemoryContextSwitchTo(session->message);
+	MemoryContextReset(session->message);
+}
+
+} // namespace schemasync::apply

@@ -1,0 +1,474 @@
+/*
+ * The apply worker of a subscription: connects, hands each message to apply/, and sees to everything that is due in between: commits of
+ * idle groups, feedback, reloads, draining. What goes wrong ends the run; the launcher starts the next.
+ */
+#include "apply_ext/apply/dispatch.hpp"
+#include "apply_ext/apply/relation_map.hpp"
+#include "apply_ext/apply/session.hpp"
+#include "apply_ext/apply/spool.hpp"
+#include "apply_ext/apply/transaction.hpp"
+#include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/shared.hpp"
+#include "pg/compat.hpp"
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "postmaster/walwriter.h"
+#include "replication/walreceiver.h"
+#include "utils/backend_status.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+}
+
+SCHEMASYNC_EXPORT void schemasync_apply_main(Datum argument);
+
+namespace schemasync::worker {
+
+namespace {
+
+using apply::Session;
+
+/* How long a wait lasts when nothing else says, ms. */
+constexpr long nap = 1000;
+/* ... and while somebody waits for a position that has not come yet. */
+constexpr long short_nap = 100;
+
+// ---- leaves: may ereport; plain data only ----
+
+void
+set_parameter(const char *name, const char *value)
+{
+	SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void
+set_parameters(const catalog::Subscription *subscription)
+{
+	set_parameter("session_replication_role", "replica");
+	set_parameter("search_path", "");
+	set_parameter("synchronous_commit", subscription->options.synchronous_commit);
+	set_parameter("statement_timeout", "0");
+	set_parameter("lock_timeout", "0");
+	set_parameter("idle_in_transaction_session_timeout", "0");
+	/* how text values of the stream are to be read, and those converted by way of text */
+	set_parameter("datestyle", "ISO");
+	set_parameter("intervalstyle", "postgres");
+	set_parameter("extra_float_digits", "3");
+	set_parameter("bytea_output", "hex");
+}
+
+const catalog::Subscription *
+load(std::int64_t subid)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
+	const catalog::Subscription *subscription = catalog::load_subscription(subid);
+	MemoryContextSwitchTo(saved);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return subscription;
+}
+
+void
+save(const Session *session, const char *state)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	catalog::save_state(session->subscription->subid, state, nullptr);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+Session *
+make_session(const catalog::Subscription *subscription)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync apply", ALLOCSET_DEFAULT_SIZES);
+	Session *session = new (MemoryContextAllocZero(context, sizeof(Session))) Session();
+
+	session->context = context;
+	session->message = AllocSetContextCreate(context, "schemasync message", ALLOCSET_DEFAULT_SIZES);
+	session->error = AllocSetContextCreate(context, "schemasync error", ALLOCSET_DEFAULT_SIZES);
+	session->upstream.context = AllocSetContextCreate(context, "schemasync connection", ALLOCSET_DEFAULT_SIZES);
+	session->subscription = subscription;
+	session->binary = subscription->options.binary;
+	session->scratch = static_cast<protocol::Scratch *>(MemoryContextAlloc(context, sizeof(protocol::Scratch)));
+	session->relations = apply::make_relations(context, subscription->options.run_as_owner);
+	session->spools = apply::make_spools(context);
+	session->position.subscription = subscription->name;
+	apply::push_error_context(&session->position);
+	return session;
+}
+
+/* Everything up to the copy of the rows is done once, in transactions of its own. */
+const catalog::Subscription *
+bring_up(const catalog::Subscription *subscription)
+{
+	if (strcmp(subscription->state, "init") != 0)
+		return subscription;
+	set_state(State::Copying);
+	initial_copy(*subscription);
+	const catalog::Subscription *loaded = load(subscription->subid);
+	if (loaded == nullptr)
+		end_worker(Leave::Again); /* dropped meanwhile: the next run cleans up */
+	return loaded;
+}
+
+void
+open_stream(Session *session)
+{
+	XLogRecPtr from;
+
+	if (!session->has_origin) {
+		from = start_progress(&session->progress, session->context, session->subscription->origin_name);
+		session->has_origin = true;
+	} else {
+		from = current_progress();
+	}
+	session->progress.received = from;
+	session->progress.told_write = session->progress.told_flush = session->progress.told_received = InvalidXLogRecPtr;
+	session->progress.received_at = GetCurrentTimestamp();
+	session->progress.asked = false;
+	start_stream(&session->upstream, *session->subscription, from, session->binary);
+	set_state(session->subscription->drain ? State::Draining : State::Streaming);
+	pgstat_report_activity(STATE_IDLE, nullptr);
+}
+
+/* The connection goes, and with it what only made sense in it. */
+void
+close_stream(Session *session)
+{
+	stop_stream(&session->upstream);
+	apply::drop_spools(session->spools);
+}
+
+/* --- what is due when nothing more has arrived --------------------------------------------------------------- */
+
+bool
+is_idle(const Session *session)
+{
+	return !session->remote.active && !session->group.open;
+}
+
+bool
+same_publications(const catalog::Subscription *left, const catalog::Subscription *right)
+{
+	int i = 0;
+
+	for (; left->publications[i] != nullptr && right->publications[i] != nullptr; i++) {
+		if (strcmp(left->publications[i], right->publications[i]) != 0)
+			return false;
+	}
+	return left->publications[i] == right->publications[i];
+}
+
+/* Somebody has changed the subscription. What the run was built on cannot change under it: then a new one begins. */
+void
+reload(Session *session)
+{
+	const catalog::Subscription *old = session->subscription;
+	const catalog::Subscription *subscription = load(old->subid);
+
+	if (subscription == nullptr || !subscription->enabled || strcmp(subscription->state, "init") == 0 ||
+	    subscription->owner != old->owner || strcmp(subscription->conninfo, old->conninfo) != 0 ||
+	    strcmp(subscription->slot_name, old->slot_name) != 0 || !same_publications(subscription, old))
+		end_worker(Leave::Again);
+	session->subscription = subscription;
+	session->position.subscription = subscription->name;
+	if (subscription->drain)
+		set_state(State::Draining);
+}
+
+/* Everything up to drain_lsn is applied: says so to the publisher, for good, and ends. */
+void
+end_drained(Session *session)
+{
+	flush_commits(&session->progress);
+	send_feedback(&session->progress, &session->upstream, true, true, false);
+	save(session, "drained");
+	set_state(State::Drained);
+	close_stream(session);
+	end_worker(Leave::Stay);
+}
+
+/* Whether somebody waits for a position: schemasync_wait, or draining. */
+XLogRecPtr
+wanted_position(const Session *session)
+{
+	XLogRecPtr wanted = awaited();
+
+	if (session->subscription->drain)
+		wanted = Max(wanted, session->subscription->drain_lsn);
+	return wanted;
+}
+
+/* Gives a sign of life, or finds that the publisher gives none. */
+void
+watch_connection(Session *session)
+{
+	Progress *progress = &session->progress;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (wal_receiver_timeout <= 0)
+		return;
+	if (TimestampDifferenceExceeds(progress->received_at, now, wal_receiver_timeout))
+		ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
+		                errmsg("nothing was heard from the publisher for longer than wal_receiver_timeout")));
+	if (!progress->asked && TimestampDifferenceExceeds(progress->received_at, now, wal_receiver_timeout / 2)) {
+		send_feedback(progress, &session->upstream, is_idle(session), true, true);
+		progress->asked = true;
+	}
+}
+
+/* Nothing has arrived: does what is due and waits for more. */
+void
+rest(Session *session)
+{
+	Progress *progress = &session->progress;
+
+	if (!session->remote.active)
+		apply::commit_group(session);
+	else
+		apply::drop_snapshot(session->relations->locals);
+	if (session->arrived) {
+		session->arrived = false;
+		progress->received_at = GetCurrentTimestamp();
+		progress->asked = false;
+		report_received(progress->received, session->sent_at);
+	}
+	if (ConfigReloadPending) {
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	bool idle = is_idle(session);
+	if (idle) {
+		AcceptInvalidationMessages();
+		if (reload_requested())
+			reload(session);
+		report_applied(progress->received, 0);
+		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn)
+			end_drained(session);
+	}
+
+	XLogRecPtr wanted = wanted_position(session);
+	bool hurry = wanted > progress->told_flush;
+	if (hurry && idle)
+		flush_commits(progress);
+	send_feedback(progress, &session->upstream, idle, false, false);
+	/* a publisher that has nothing to send says how far it is only when asked */
+	if (hurry && idle && wanted > progress->received)
+		send_feedback(progress, &session->upstream, idle, true, true);
+
+	MemoryContextReset(session->message);
+	long timeout = hurry ? short_nap : progress->count > 0 ? Min(WalWriterDelay, nap) : nap;
+	if (idle && session->running) {
+		pgstat_report_activity(STATE_IDLE, nullptr);
+		session->running = false;
+	}
+	if (wait_for_message(&session->upstream, timeout)) {
+		watch_connection(session);
+		if (idle)
+			pgstat_report_stat(true);
+	}
+}
+
+/* --- the messages -------------------------------------------------------------------------------------------- */
+
+/* Takes a message out of its frame. returns: false when the frame was a keepalive, which is dealt with */
+bool
+open_frame(Session *session, std::string_view data, std::string_view *message)
+{
+	Progress *progress = &session->progress;
+	protocol::Frame frame;
+	protocol::WireError error;
+
+	if (!protocol::parse_frame(data, frame, error))
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher sent a malformed frame: %s", error.what)));
+	session->arrived = true;
+	session->sent_at = frame.send_time;
+	progress->received = Max(progress->received, Max(frame.start_lsn, frame.end_lsn));
+	if (!frame.keepalive) {
+		*message = frame.payload;
+		return true;
+	}
+	if (frame.reply_requested)
+		send_feedback(progress, &session->upstream, is_idle(session), true, false);
+	return false;
+}
+
+/* Applies the stream until a schema message comes, whose handling is not a leaf's. */
+void
+pump(Session *session)
+{
+	for (;;) {
+		std::string_view data, message;
+		bool replayed = apply::is_replaying(session->spools);
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(session->message);
+		if (replayed) {
+			if (!apply::next_spooled(session->spools, &message)) {
+				apply::finish_replay(session);
+				continue;
+			}
+		} else {
+			if (!next_message(&session->upstream, &data)) {
+				rest(session);
+				continue;
+			}
+			if (!open_frame(session, data, &message))
+				continue;
+		}
+		session->running = true;
+		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
+			return;
+		MemoryContextReset(session->message);
+	}
+}
+
+void
+after_schema(Session *session, bool changed)
+{
+	apply::drop_snapshot(session->relations->locals);
+	apply::forget_mappings(session->relations);
+	if (changed)
+		session->group.ends = true;
+	session->remote.rows++;
+	session->position.command = nullptr;
+	MemoryContextSwitchTo(session->message);
+	MemoryContextReset(session->message);
+}
+
+/* --- what goes wrong ------------------------------------------------------------------------------------------- */
+
+[[noreturn]] void
+end_refused(Session *session, const apply::Refused *refused)
+{
+	apply::abort_local(session);
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	apply::record_refusal(*session->subscription, *refused);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	set_state(State::Refused);
+	close_stream(session);
+	end_worker(Leave::Stay);
+}
+
+[[noreturn]] void
+end_failed(Session *session, ErrorData *error)
+{
+	const apply::ErrorPosition *position = &session->position;
+	Where where = {};
+
+	MemoryContextSwitchTo(session->error);
+	if (position->relation != nullptr)
+		where.relation = psprintf("%s.%s", position->schema, position->relation);
+	where.command = position->command;
+	where.key = position->key == nullptr ? nullptr : pstrdup(position->key);
+	where.lsn = position->xid == InvalidTransactionId ? InvalidXLogRecPtr : position->lsn;
+	where.xid = position->xid;
+	apply::abort_local(session);
+	fail_worker(error, &where);
+}
+
+/*
+ * An ERROR or refusal in a local transaction that holds more than one transaction of the publisher, or one that asks for another kind of
+ * stream: the stream begins again where the last commit left it. returns: false when it is a failure
+ */
+bool
+goes_on(Session *session)
+{
+	bool group = session->group.open && session->group.count > 0;
+
+	if (!group && !session->wants_text)
+		return false;
+	if (group)
+		session->single_until = session->remote.active ? session->remote.final_lsn : session->group.end_lsn;
+	if (session->wants_text) {
+		session->wants_text = false;
+		session->binary = false;
+	}
+	apply::abort_local(session);
+	close_stream(session);
+	MemoryContextReset(session->error);
+	return true;
+}
+
+// ---- end of leaves ----
+
+/* Streams until something goes wrong. */
+void
+stream(Session *session)
+{
+	pg::call([&] { open_stream(session); });
+	for (;;) {
+		pg::call([&] { pump(session); });
+		const apply::RemoteTransaction &remote = session->remote;
+		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		MemoryContextSwitchTo(session->error);
+		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix, session->schema_content, boundary);
+		pg::call([&] { after_schema(session, changed); });
+		MemoryContextSwitchTo(session->error);
+	}
+}
+
+void
+run(Session *session)
+{
+	for (;;) {
+		ErrorData *error = nullptr;
+		apply::Refused refused = {};
+
+		MemoryContextSwitchTo(session->error);
+		try {
+			stream(session);
+		} catch (const pg::Error &raised) {
+			error = raised.data;
+		} catch (const apply::Refused &raised) {
+			refused = raised;
+		}
+		pg::call([&] {
+			if (goes_on(session))
+				return;
+			if (error != nullptr)
+				end_failed(session, error);
+			end_refused(session, &refused);
+		});
+	}
+}
+
+} // namespace
+
+} // namespace schemasync::worker
+
+void
+schemasync_apply_main(Datum argument)
+{
+	using namespace schemasync;
+
+	return pg::entry([&] {
+		worker::Session *session = nullptr;
+		MemoryContext errors = TopMemoryContext;
+		MemoryContextSwitchTo(errors);
+		try {
+			session = pg::call([&] {
+				const catalog::Subscription *subscription = worker::begin_worker(argument);
+				worker::set_parameters(subscription);
+				subscription = worker::bring_up(subscription);
+				return worker::make_session(subscription);
+			});
+		} catch (const pg::Error &raised) {
+			ErrorData *error = raised.data;
+			pg::call([&] { worker::fail_worker(error, nullptr); });
+		}
+		worker::run(session);
+	});
+}

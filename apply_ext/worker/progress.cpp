@@ -1,0 +1,135 @@
+#include "apply_ext/worker/progress.hpp"
+
+#include "core/protocol.hpp"
+
+#include "apply_ext/worker/shared.hpp"
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "replication/origin.h"
+#include "replication/walreceiver.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+}
+
+namespace schemasync::worker {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* Forgets the commits that are durable. returns: the publisher's position up to which they are; 0 when there was none. */
+XLogRecPtr
+pop_flushed(Progress *progress)
+{
+	if (progress->count == 0)
+		return InvalidXLogRecPtr;
+
+	XLogRecPtr flushed_to = GetFlushRecPtr(nullptr);
+	XLogRecPtr result = InvalidXLogRecPtr;
+	while (progress->count > 0) {
+		const Mapping *oldest = &progress->pending[progress->first];
+		if (oldest->local_end > flushed_to)
+			break;
+		result = oldest->remote_end;
+		progress->first = (progress->first + 1) % progress->capacity;
+		progress->count--;
+	}
+	return result;
+}
+
+} // namespace
+
+XLogRecPtr
+start_progress(Progress *progress, MemoryContext context, const char *origin_name)
+{
+	progress->capacity = 64;
+	progress->pending =
+	    static_cast<Mapping *>(MemoryContextAlloc(context, sizeof(Mapping) * static_cast<Size>(progress->capacity)));
+
+	StartTransactionCommand();
+	RepOriginId origin = replorigin_by_name(origin_name, true);
+	if (origin == InvalidRepOriginId)
+		origin = replorigin_create(origin_name);
+	pg::compat::replorigin_session_setup(origin);
+	pg::compat::set_session_origin(origin);
+	XLogRecPtr position = replorigin_session_get_progress(false);
+	CommitTransactionCommand();
+	return position;
+}
+
+XLogRecPtr
+current_progress()
+{
+	return replorigin_session_get_progress(false);
+}
+
+void
+set_origin_position(XLogRecPtr remote_end, TimestampTz committed_at)
+{
+	pg::compat::set_origin_position(remote_end, committed_at);
+}
+
+void
+remember_commit(Progress *progress, XLogRecPtr remote_end)
+{
+	if (progress->count == progress->capacity) {
+		Mapping *larger = static_cast<Mapping *>(
+		    MemoryContextAlloc(GetMemoryChunkContext(progress->pending),
+		                       sizeof(Mapping) * static_cast<Size>(progress->capacity) * 2));
+		for (int i = 0; i < progress->count; i++)
+			larger[i] = progress->pending[(progress->first + i) % progress->capacity];
+		pfree(progress->pending);
+		progress->pending = larger;
+		progress->first = 0;
+		progress->capacity *= 2;
+	}
+	progress->pending[(progress->first + progress->count) % progress->capacity] = {XactLastCommitEnd, remote_end};
+	progress->count++;
+}
+
+void
+send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool force, bool request)
+{
+	XLogRecPtr flushed = pop_flushed(progress);
+	XLogRecPtr written = progress->told_write;
+
+	if (progress->count > 0)
+		written = progress->pending[(progress->first + progress->count - 1) % progress->capacity].remote_end;
+	else if (flushed != InvalidXLogRecPtr)
+		written = flushed;
+	flushed = Max(flushed, progress->told_flush);
+	if (applied_all) {
+		written = Max(written, progress->received);
+		/* nothing waits for the local WAL, and nothing received is left to be applied */
+		if (progress->count == 0)
+			flushed = Max(flushed, progress->received);
+	}
+	written = Max(written, progress->told_write);
+
+	TimestampTz now = GetCurrentTimestamp();
+	bool news = written > progress->told_write || flushed > progress->told_flush;
+	bool due = wal_receiver_status_interval > 0 &&
+	           TimestampDifferenceExceeds(progress->told_at, now, wal_receiver_status_interval * 1000);
+	if (!force && !news && !due)
+		return;
+
+	protocol::StatusUpdate reply = protocol::status_update(progress->received, flushed, written, now, request);
+	send_reply(upstream, {reply.data(), reply.size()});
+	progress->told_write = written;
+	progress->told_flush = flushed;
+	progress->told_received = progress->received;
+	progress->told_at = now;
+	report_confirmed(flushed);
+}
+
+void
+flush_commits(Progress *progress)
+{
+	if (progress->count > 0)
+		XLogFlush(progress->pending[(progress->first + progress->count - 1) % progress->capacity].local_end);
+}
+
+} // namespace schemasync::worker

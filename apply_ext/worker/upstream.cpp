@@ -1,0 +1,262 @@
+#include "apply_ext/worker/upstream.hpp"
+
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+}
+
+namespace schemasync::worker {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/*
+ * A long DDL command or a wait for a lock must not cost the connection, so the walsender is told not to give up on a receiver that is
+ * silent; a peer that is really gone is found by TCP. All are parameters that any user may set for a session.
+ */
+constexpr const char *session_settings[] = {
+	"SET wal_sender_timeout = 0",
+	"SET tcp_keepalives_idle = 60",
+	"SET tcp_keepalives_interval = 10",
+	"SET tcp_keepalives_count = 6",
+	/* text values must read the same here, whatever the publisher's defaults are */
+	"SET datestyle = 'ISO'",
+	"SET intervalstyle = 'postgres'",
+	"SET extra_float_digits = 3",
+};
+
+void
+check_identity(Publisher *publisher, const catalog::Subscription &subscription)
+{
+	Rows rows = query(publisher, "IDENTIFY_SYSTEM");
+
+	if (rows.count != 1 || rows.columns < 3)
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("could not identify the publisher: unexpected answer to IDENTIFY_SYSTEM")));
+	if (subscription.system_identifier != nullptr && subscription.system_identifier[0] != '\0' &&
+	    strcmp(subscription.system_identifier, rows.values[0][0]) != 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("the publisher of subscription \"%s\" is another server than before", subscription.name),
+		                errdetail("Its system identifier is %s; the subscription was made with %s.", rows.values[0][0],
+		                          subscription.system_identifier)));
+}
+
+/* publication_names: a list of quoted identifiers within a quoted literal */
+char *
+publication_list(const char *const *publications)
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (; *publications != nullptr; publications++) {
+		if (list.len > 0)
+			appendStringInfoChar(&list, ',');
+		/* always quoted: the publisher splits the list with its own keywords and rules */
+		appendStringInfoChar(&list, '"');
+		for (const char *c = *publications; *c != '\0'; c++) {
+			if (*c == '"')
+				appendStringInfoChar(&list, '"');
+			appendStringInfoChar(&list, *c);
+		}
+		appendStringInfoChar(&list, '"');
+	}
+	return list.data;
+}
+
+void
+append_literal(StringInfo out, const char *name, const char *value)
+{
+	/* the replication grammar knows '' within a literal and no backslashes */
+	appendStringInfo(out, ", %s '", name);
+	for (const char *c = value; *c != '\0'; c++) {
+		if (*c == '\'')
+			appendStringInfoChar(out, '\'');
+		appendStringInfoChar(out, *c);
+	}
+	appendStringInfoChar(out, '\'');
+}
+
+char *
+start_command(const catalog::Subscription &subscription, int server_version, XLogRecPtr from, bool binary)
+{
+	StringInfoData command;
+	int protocol = server_version >= 160000 ? 4 : 3;
+
+	initStringInfo(&command);
+	appendStringInfoString(&command, "START_REPLICATION SLOT \"");
+	for (const char *c = subscription.slot_name; *c != '\0'; c++) {
+		if (*c == '"')
+			appendStringInfoChar(&command, '"');
+		appendStringInfoChar(&command, *c);
+	}
+	appendStringInfo(&command, "\" LOGICAL %s (proto_version '%d'", pg::compat::lsn_text(from), protocol);
+	append_literal(&command, "publication_names", publication_list(subscription.publications));
+	if (binary)
+		append_literal(&command, "binary", "true");
+	if (subscription.options.streaming != catalog::Streaming::Off)
+		append_literal(&command, "streaming", "on");
+	if (subscription.options.two_phase)
+		append_literal(&command, "two_phase", "on");
+	if (server_version >= 160000)
+		append_literal(&command, "origin", subscription.options.origin_none ? "none" : "any");
+	append_literal(&command, "schemasync", "1");
+	append_literal(&command, "rewrites", subscription.options.policy.rewrites == Choice::Carry ? "carry" : "refuse");
+	appendStringInfoChar(&command, ')');
+	return command.data;
+}
+
+/* Waits on the socket for reading (and writing, while something is left to send). */
+void
+wait_socket(PGconn *connection, int events)
+{
+	int result = WaitLatchOrSocket(MyLatch, events | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, PQsocket(connection), 0,
+	                               PG_WAIT_EXTENSION);
+
+	if (result & WL_LATCH_SET) {
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Raises the publisher's error, with all that it said; class 08 where it is the connection that failed. */
+[[noreturn]] void
+raise_publisher_error(PGconn *connection, PGresult *result, const char *what)
+{
+	const char *state = result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *primary = result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+	int code = state == nullptr || strlen(state) != 5
+	               ? ERRCODE_CONNECTION_FAILURE
+	               : MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+
+	if (primary == nullptr)
+		primary = PQerrorMessage(connection);
+	char *message = pchomp(primary);
+	detail = detail == nullptr ? nullptr : pstrdup(detail);
+	hint = hint == nullptr ? nullptr : pstrdup(hint);
+	PQclear(result);
+	ereport(ERROR, (errcode(code), errmsg("%s: %s", what, message[0] == '\0' ? "connection lost" : message),
+	                detail != nullptr ? errdetail_internal("%s", detail) : 0,
+	                hint != nullptr ? errhint("%s", hint) : 0));
+}
+
+/* The result that the server's answer brings next, waiting for it. */
+PGresult *
+next_result(PGconn *connection, const char *what)
+{
+	while (PQisBusy(connection)) {
+		wait_socket(connection, WL_SOCKET_READABLE);
+		if (PQconsumeInput(connection) == 0)
+			raise_publisher_error(connection, nullptr, what);
+	}
+	return PQgetResult(connection);
+}
+
+/* The stream is over: says why. */
+[[noreturn]] void
+raise_end_of_stream(PGconn *connection)
+{
+	PGresult *result = next_result(connection, "the stream from the publisher broke off");
+
+	if (result != nullptr && PQresultStatus(result) == PGRES_FATAL_ERROR)
+		raise_publisher_error(connection, result, "the publisher reported an error");
+	PQclear(result);
+	ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the stream from the publisher has ended")));
+}
+
+} // namespace
+
+void
+start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from, bool binary)
+{
+	MemoryContext saved = MemoryContextSwitchTo(upstream->context);
+	char *application = psprintf("schemasync apply %s", subscription.name);
+
+	upstream->publisher =
+	    connect(subscription.conninfo, Protocol::Replication, application, !superuser_arg(subscription.owner));
+	PGconn *connection = upstream->publisher->connection;
+	upstream->server_version = PQserverVersion(connection);
+	for (const char *setting : session_settings)
+		query(upstream->publisher, setting);
+	check_identity(upstream->publisher, subscription);
+
+	char *command = start_command(subscription, upstream->server_version, from, binary);
+	if (PQsendQuery(connection, command) == 0)
+		raise_publisher_error(connection, nullptr, "could not start the stream");
+	PGresult *result = next_result(connection, "could not start the stream");
+	if (PQresultStatus(result) != PGRES_COPY_BOTH)
+		raise_publisher_error(connection, result, "could not start the stream");
+	PQclear(result);
+	MemoryContextSwitchTo(saved);
+}
+
+void
+stop_stream(Upstream *upstream)
+{
+	if (upstream->message != nullptr)
+		PQfreemem(upstream->message);
+	upstream->message = nullptr;
+	if (upstream->publisher != nullptr)
+		close(upstream->publisher);
+	upstream->publisher = nullptr;
+	MemoryContextReset(upstream->context);
+}
+
+bool
+next_message(Upstream *upstream, std::string_view *message)
+{
+	PGconn *connection = upstream->publisher->connection;
+
+	if (upstream->message != nullptr) {
+		PQfreemem(upstream->message);
+		upstream->message = nullptr;
+	}
+	int length = PQgetCopyData(connection, &upstream->message, 1);
+	if (length == 0) {
+		if (PQconsumeInput(connection) == 0)
+			raise_publisher_error(connection, nullptr, "could not receive from the publisher");
+		length = PQgetCopyData(connection, &upstream->message, 1);
+	}
+	if (length == 0)
+		return false;
+	if (length == -1)
+		raise_end_of_stream(connection);
+	if (length < 0)
+		raise_publisher_error(connection, nullptr, "could not receive from the publisher");
+	*message = {upstream->message, static_cast<std::size_t>(length)};
+	return true;
+}
+
+bool
+wait_for_message(Upstream *upstream, long timeout_ms)
+{
+	int events = WL_SOCKET_READABLE | WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
+	int result = WaitLatchOrSocket(MyLatch, events, PQsocket(upstream->publisher->connection), timeout_ms,
+	                               PG_WAIT_EXTENSION);
+
+	if (result & WL_LATCH_SET) {
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return (result & WL_TIMEOUT) != 0;
+}
+
+void
+send_reply(Upstream *upstream, std::string_view reply)
+{
+	PGconn *connection = upstream->publisher->connection;
+
+	if (PQputCopyData(connection, reply.data(), static_cast<int>(reply.size())) <= 0 || PQflush(connection) < 0)
+		raise_publisher_error(connection, nullptr, "could not send to the publisher");
+}
+
+} // namespace schemasync::worker
