@@ -181,6 +181,7 @@ stop(const char *name, bool drain, std::int64_t timeout)
 	catalog::Subscription *subscription = locked_target(name);
 	worker::stop_worker(subscription->subid);
 	save_stopped(subscription->subid, lsn);
+	worker::rest_at_commit(subscription->subid);
 }
 
 XLogRecPtr

@@ -132,7 +132,8 @@ check_may_create()
 		return;
 	Oid role = get_role_oid("pg_create_subscription", true);
 	if (!OidIsValid(role))
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be superuser to create subscriptions")));
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
+		                errdetail("Only superusers may create subscriptions.")));
 	if (!has_privs_of_role(GetUserId(), role))
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
 		                errdetail("Only roles with privileges of the \"%s\" role may create subscriptions.",
@@ -247,6 +248,8 @@ create_subscription(Given given)
 	insert_subscription(subid, given, slot_name, identifier);
 	make_origin(subid);
 	worker::start_at_commit(subid);
+	if (!given.enabled)
+		worker::rest_at_commit(subid);
 }
 
 /* Raises when something is to be changed that the finished copy has settled. */

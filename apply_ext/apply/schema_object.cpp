@@ -147,8 +147,7 @@ is_current(const SchemaWork &step, const state::Type &theirs)
 {
 	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
 
-	return row != nullptr && !theirs.fingerprint.empty() &&
-	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	return row != nullptr && !theirs.fingerprint.empty() && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool

@@ -277,8 +277,7 @@ is_current(const SchemaWork &step, const state::Relation &theirs)
 		return false;
 	const auto *row =
 	    pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
-	return row != nullptr &&
-	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	return row != nullptr && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool

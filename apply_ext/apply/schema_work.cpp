@@ -290,6 +290,15 @@ SchemaWork::descendants_of(const state::Relation *relation) const
 	return below;
 }
 
+bool
+has_fingerprint(std::string_view base, const std::string &fingerprint)
+{
+	for (const std::string before : {"\"fingerprint\":\"", "\"fingerprint\": \""})
+		if (base.find(before + fingerprint + '"') != std::string_view::npos)
+			return true;
+	return false;
+}
+
 void
 record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
                std::int64_t duration)

@@ -78,6 +78,9 @@ void note_changes(SchemaWork &step, const merge::Result &result);
 void record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
                     std::int64_t duration);
 
+/* Whether a stored state has the fingerprint: as it came in the stream, or as jsonb prints it after the initial copy. */
+bool has_fingerprint(std::string_view base, const std::string &fingerprint);
+
 /* The role that new objects belong to. */
 Oid creation_role(const SchemaWork &step, const std::string &publisher_owner);
 

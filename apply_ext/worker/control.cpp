@@ -19,7 +19,7 @@ namespace schemasync::worker {
 
 namespace {
 
-enum class Action : std::uint8_t { Wake, Restart, Create, Forget, EndDraining };
+enum class Action : std::uint8_t { Wake, Restart, Rest, Create, Forget, EndDraining };
 
 /* What is to be done when the transaction has committed. */
 struct Pending {
@@ -53,6 +53,19 @@ do_restart(const Pending *one)
 		kill(pid, SIGTERM);
 }
 
+/* Its worker was ended before, and none may start while the subscription's lock was held. */
+void
+do_rest(const Pending *one)
+{
+	Slot *slot = find_slot(one->database, one->subid);
+
+	if (slot == nullptr)
+		return;
+	SpinLockAcquire(&slot->mutex);
+	slot->wanted = slot->restart = false;
+	SpinLockRelease(&slot->mutex);
+}
+
 void
 set_draining(Oid database, std::int64_t subid, bool draining)
 {
@@ -80,6 +93,8 @@ at_transaction_end(XactEvent event, void *)
 		bool committed = event == XACT_EVENT_COMMIT;
 		if (one->action == Action::Restart && committed)
 			do_restart(one);
+		else if (one->action == Action::Rest && committed)
+			do_rest(one);
 		else if ((one->action == Action::Create && event == XACT_EVENT_ABORT) || (one->action == Action::Forget && committed))
 			mark_gone(one->database, one->subid);
 		else if (one->action == Action::EndDraining)
@@ -104,7 +119,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId, SubTransactionId, vo
 		one->level = level - 1;
 		if (event != SUBXACT_EVENT_ABORT_SUB)
 			continue;
-		if (one->action == Action::Restart)
+		if (one->action == Action::Restart || one->action == Action::Rest)
 			one->action = Action::Wake;
 		else if (one->action == Action::Create)
 			one->action = Action::Forget;
@@ -245,6 +260,13 @@ restart_at_commit(std::int64_t subid)
 {
 	need_slot(subid);
 	remember(Action::Restart, subid);
+}
+
+void
+rest_at_commit(std::int64_t subid)
+{
+	need_slot(subid);
+	remember(Action::Rest, subid);
 }
 
 void

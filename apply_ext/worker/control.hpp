@@ -40,6 +40,8 @@ void lock_subscription(std::int64_t subid);
 
 /* When this transaction commits: the worker is started, or, when it runs, ended and started again with what is then stored. */
 void restart_at_commit(std::int64_t subid);
+/* When this transaction commits: no worker is started until somebody asks. After stop_worker(). */
+void rest_at_commit(std::int64_t subid);
 /* The subscription is made by this transaction: it gets its slot now, and its worker when the transaction commits. */
 void start_at_commit(std::int64_t subid);
 /* Shows the subscription as draining until the end of the transaction. */

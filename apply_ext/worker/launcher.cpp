@@ -45,6 +45,9 @@ struct Handle {
 /* A worker that was registered by a launcher that is gone gets this long to attach, ms. */
 constexpr int lost_start_timeout = 10000;
 
+/* How soon it looks again at a subscription that somebody holds, ms. */
+constexpr long locked_retry = 20;
+
 // ---- leaves: may ereport; plain data only ----
 
 void
@@ -185,9 +188,11 @@ start_due(Handle *handles, long longest)
 			longest = Min(longest, Max(1L, static_cast<long>((next_start - now) / 1000 + 1)));
 			continue;
 		}
-		/* held by a function that is changing the subscription: its end wakes the launcher */
-		if (!try_lock_subscription(slot->database, slot->subid))
+		/* held by a function that is changing the subscription, or that has just committed: its wake comes before it lets go */
+		if (!try_lock_subscription(slot->database, slot->subid)) {
+			longest = Min(longest, locked_retry);
 			continue;
+		}
 		start_worker(i, slot, &handles[i]);
 		unlock_subscription(slot->database, slot->subid);
 		longest = Min(longest, 1000L);

@@ -1,0 +1,407 @@
+/*
+ * The subscriber's side of the initial copy. The order of its transactions is what makes it safe to end at any moment:
+ *
+ *   1. "a slot may be there" is committed, then the slot is made, with the snapshot;
+ *   2. all bases, the local tables and the origin's position are committed together: from here on the slot is the subscription's;
+ *   3. each table's rows are committed together with its state 'ready';
+ *   4. the subscription's state becomes 'ready'.
+ *
+ * Interrupted before 2, the copy drops the slot and begins again. Interrupted after it, the slot holds the stream for all tables, and
+ * those that are still without rows are copied from a new snapshot (see level_table).
+ */
+#include "apply_ext/apply/schema.hpp"
+
+#include <cstdint>
+
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/copy_source.hpp"
+#include "apply_ext/worker/shared.hpp"
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_replication_origin.h"
+#include "catalog/pg_type.h"
+#include "commands/copy.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_relation.h"
+#include "replication/origin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+}
+
+namespace schemasync::worker {
+
+namespace {
+
+/* A table's row as the copy needs it. */
+struct Pending {
+	Oid publisher_oid;
+	char *state;
+};
+
+// ---- leaves: may ereport; plain data only ----
+
+void
+begin()
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+void
+commit()
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+void
+set_table_state(const catalog::Subscription &subscription, Oid publisher_oid, const char *state, XLogRecPtr sync_lsn,
+                std::int64_t rows)
+{
+	using namespace catalog;
+
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.relation SET state = $3, sync_lsn = coalesce($4, sync_lsn), copied_rows = greatest(copied_rows, $5)"
+	    " WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subscription.subid), as_oid(publisher_oid), as_text(state), as_lsn(sync_lsn), as_int8(rows)});
+	end_internal(internal);
+}
+
+/* The states of this subscription's tables; palloc'd in the current context. */
+Pending *
+load_pending(std::int64_t subid, int *count)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	bool isnull = true;
+	Internal internal = begin_internal();
+	std::uint64_t rows = run("SELECT publisher_oid, state FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
+	Pending *all = static_cast<Pending *>(MemoryContextAllocZero(context, sizeof(Pending) * (rows + 1)));
+	for (std::uint64_t i = 0; i < rows; i++)
+		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), result_text(i, 2, context)};
+	end_internal(internal);
+	*count = static_cast<int>(rows);
+	return all;
+}
+
+bool
+needs_rows(const Pending *all, int count, Oid publisher_oid)
+{
+	for (int i = 0; i < count; i++) {
+		if (all[i].publisher_oid == publisher_oid)
+			return strcmp(all[i].state, "init") == 0 || strcmp(all[i].state, "copying") == 0;
+	}
+	return false;
+}
+
+/* Where a table's rows go. */
+struct Target {
+	Oid relid;         /* InvalidOid: it is kept out */
+	int npairs;
+	AttrNumber *pairs; /* publisher attnum, local attnum, ... */
+};
+
+/* Not apply::find_relation: for the stream a table that is being copied is not there yet. */
+Target
+load_target(std::int64_t subid, Oid publisher_oid)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	Target target = {};
+	bool isnull = true;
+	Datum *elements = nullptr;
+	int count = 0;
+	Internal internal = begin_internal();
+	if (run("SELECT relid, attmap FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	        {as_int8(subid), as_oid(publisher_oid)}) == 1) {
+		target.relid = DatumGetObjectId(result(0, 1, &isnull));
+		deconstruct_array(DatumGetArrayTypeP(result(0, 2, &isnull)), INT2OID, 2, true, TYPALIGN_SHORT, &elements, nullptr, &count);
+		target.npairs = count / 2;
+		target.pairs = static_cast<AttrNumber *>(MemoryContextAllocZero(context, sizeof(AttrNumber) * static_cast<Size>(count + 1)));
+		for (int i = 0; i < count; i++)
+			target.pairs[i] = DatumGetInt16(elements[i]);
+	}
+	end_internal(internal);
+	return target;
+}
+
+/* The origin stands at the snapshot: what was committed before it is in the copy. */
+void
+set_origin(const catalog::Subscription &subscription, XLogRecPtr position)
+{
+	if (XLogRecPtrIsInvalid(position))
+		return;
+	/* against a concurrent drop, as replorigin_advance wants it */
+	LockRelationOid(ReplicationOriginRelationId, RowExclusiveLock);
+	replorigin_advance(replorigin_by_name(subscription.origin_name, false), position, InvalidXLogRecPtr, true, true);
+	UnlockRelationOid(ReplicationOriginRelationId, RowExclusiveLock);
+}
+
+void
+save_slot_made(std::int64_t subid)
+{
+	using namespace catalog;
+
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.subscription SET create_slot = false, copy_begun = false WHERE subid = $1", {as_int8(subid)});
+	end_internal(internal);
+}
+
+/* Step 2: bases, tables, origin. */
+void
+adopt(const catalog::Subscription &subscription, const Source &source, const States &states)
+{
+	bool rows = subscription.copy_data;
+
+	apply::adopt_states(subscription, states.types, states.ntypes, states.relations, states.nrelations, subscription.copy_schema,
+	                    source.position, rows ? "init" : "ready");
+	/* ancestors and partitions that travel through others have no rows to copy */
+	for (int i = 0; rows && i < source.count; i++) {
+		if (!source.tables[i].published || (source.tables[i].relkind == 'p' && !source.tables[i].via_root))
+			set_table_state(subscription, source.tables[i].oid, "ready", InvalidXLogRecPtr, 0);
+	}
+	set_origin(subscription, source.position);
+	save_slot_made(subscription.subid);
+}
+
+/* --- one table ------------------------------------------------------------------------------------------------ */
+
+/* The type's binary form means the same on any server: not so where it has oids in it. */
+bool
+has_portable_binary(Oid type)
+{
+	switch (type) {
+	case REGPROCOID:
+	case REGPROCEDUREOID:
+	case REGOPEROID:
+	case REGOPERATOROID:
+	case REGCLASSOID:
+	case REGTYPEOID:
+	case REGROLEOID:
+	case REGNAMESPACEOID:
+	case REGCONFIGOID:
+	case REGDICTIONARYOID:
+	case REGCOLLATIONOID:
+	case ACLITEMOID:
+		return false;
+	default: {
+		Oid element = get_element_type(type);
+		return type < FirstNormalObjectId && (!OidIsValid(element) || has_portable_binary(element));
+	}
+	}
+}
+
+struct Plan {
+	SourceColumn *columns; /* those that the local table takes */
+	int count;
+	List *names;           /* the local ones, in the same order */
+	bool binary;
+};
+
+Plan
+plan_columns(const catalog::Subscription &subscription, const Source &source, const SourceTable &table,
+             const Target &target, Relation relation)
+{
+	Plan plan = {};
+	int count = 0;
+	SourceColumn *columns = read_columns(source, table, &count);
+	TupleDesc descriptor = RelationGetDescr(relation);
+
+	plan.columns = static_cast<SourceColumn *>(palloc0(sizeof(SourceColumn) * static_cast<Size>(count + 1)));
+	plan.binary = subscription.options.binary;
+	for (int i = 0; i < count; i++) {
+		AttrNumber local = 0;
+		for (int j = 0; j < target.npairs; j++) {
+			if (target.pairs[2 * j] == columns[i].attnum)
+				local = target.pairs[2 * j + 1];
+		}
+		if (local <= 0 || local > descriptor->natts)
+			continue;
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, local - 1);
+		if (attribute->attisdropped || attribute->attgenerated != '\0')
+			continue;
+		plan.columns[plan.count++] = columns[i];
+		plan.names = lappend(plan.names, makeString(pstrdup(NameStr(attribute->attname))));
+		plan.binary = plan.binary && attribute->atttypid == columns[i].type && has_portable_binary(columns[i].type);
+	}
+	return plan;
+}
+
+/* Becomes the table's owner, whom the subscription's owner must be able to become, as PostgreSQL 16 does for rows. */
+void
+become_owner(const catalog::Subscription &subscription, Relation relation, catalog::Internal *saved)
+{
+	Oid owner = subscription.options.run_as_owner ? subscription.owner : relation->rd_rel->relowner;
+
+	GetUserIdAndSecContext(&saved->saved_user, &saved->saved_sec_context);
+	if (owner != subscription.owner && !pg::compat::member_can_set_role(subscription.owner, owner))
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		                errmsg("role \"%s\" cannot SET ROLE to \"%s\"", GetUserNameFromId(subscription.owner, false),
+		                       GetUserNameFromId(owner, false)),
+		                errdetail("The rows of table \"%s\" are written as its owner.", RelationGetRelationName(relation))));
+	SetUserIdAndSecContext(owner, saved->saved_sec_context | SECURITY_RESTRICTED_OPERATION);
+
+	AclResult allowed = pg_class_aclcheck(RelationGetRelid(relation), owner, ACL_INSERT);
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, get_relkind_objtype(relation->rd_rel->relkind), RelationGetRelationName(relation));
+	if (check_enable_rls(RelationGetRelid(relation), InvalidOid, false) == RLS_ENABLED)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+		                errmsg("role \"%s\" cannot replicate into relation with row-level security enabled: \"%s\"",
+		                       GetUserNameFromId(owner, true), RelationGetRelationName(relation))));
+}
+
+int
+read_callback(void *buffer, int least, int most)
+{
+	return read_rows(buffer, least, most);
+}
+
+std::int64_t
+copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Relation relation)
+{
+	ParseState *parse = make_parsestate(nullptr);
+	List *options = NIL;
+
+	(void) addRangeTableEntryForRelation(parse, relation, RowExclusiveLock, nullptr, false, false);
+	if (plan.binary)
+		options = list_make1(makeDefElem(pstrdup("format"), reinterpret_cast<Node *>(makeString(pstrdup("binary"))), -1));
+	start_rows(source, table, plan.columns, plan.count, plan.binary);
+	CopyFromState copy = BeginCopyFrom(parse, relation, nullptr, nullptr, false, read_callback, plan.names, options);
+	std::int64_t rows = static_cast<std::int64_t>(CopyFrom(copy));
+	EndCopyFrom(copy);
+	end_rows();
+	return rows;
+}
+
+/*
+ * Step 3 for one table, in a transaction of its own.
+ *
+ * state: what the table is in after it
+ */
+void
+copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, const char *state)
+{
+	begin();
+	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
+	commit();
+
+	begin();
+	Target target = load_target(subscription.subid, table.oid);
+	std::int64_t rows = 0;
+	if (OidIsValid(target.relid)) {
+		Relation relation = table_open(target.relid, RowExclusiveLock);
+		Plan plan = plan_columns(subscription, source, table, target, relation);
+		catalog::Internal saved = {};
+		become_owner(subscription, relation, &saved);
+		rows = copy_rows(source, table, plan, relation);
+		SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+		table_close(relation, NoLock);
+		CommandCounterIncrement();
+	}
+	set_table_state(subscription, table.oid, state, source.position, rows);
+	apply::finish_created(subscription, table.oid);
+	commit();
+	count_applied(rows, 0);
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+SlotUse
+slot_use(const catalog::Subscription &subscription)
+{
+	if (subscription.create_slot)
+		return SlotUse::Create;
+	return subscription.copy_data ? SlotUse::Temporary : SlotUse::None;
+}
+
+/* Steps 1 and 2. returns: the open source */
+Source *
+begin_copy(const catalog::Subscription &subscription)
+{
+	if (subscription.create_slot && subscription.copy_begun)
+		drop_own_slot(subscription);
+	if (subscription.create_slot) {
+		begin();
+		catalog::save_copy_begun(subscription.subid);
+		commit();
+	}
+	Source *source = open_source(subscription, slot_use(subscription), subscription.copy_schema);
+	States states = describe_source(*source);
+	begin();
+	adopt(subscription, *source, states);
+	commit();
+	return source;
+}
+
+bool
+is_adopted(std::int64_t subid)
+{
+	using namespace catalog;
+
+	begin();
+	Internal internal = begin_internal();
+	bool adopted = run("SELECT FROM schemasync.relation WHERE subid = $1 LIMIT 1", {as_int8(subid)}) > 0;
+	end_internal(internal);
+	commit();
+	return adopted;
+}
+
+} // namespace
+
+void
+initial_copy(const catalog::Subscription &subscription)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext saved = MemoryContextSwitchTo(context);
+	int count = 0;
+
+	/* a copy that was interrupted after step 2 goes on from a snapshot of its own */
+	bool resumed = !subscription.create_slot && is_adopted(subscription.subid);
+	MemoryContextSwitchTo(context);
+	Source *source = resumed ? nullptr : begin_copy(subscription);
+	if (resumed && subscription.copy_data)
+		source = open_source(subscription, SlotUse::Temporary, false);
+
+	begin();
+	MemoryContextSwitchTo(context);
+	Pending *pending = load_pending(subscription.subid, &count);
+	commit();
+	for (int i = 0; source != nullptr && i < source->count; i++) {
+		const SourceTable &table = source->tables[i];
+		MemoryContextSwitchTo(context);
+		if (needs_rows(pending, count, table.oid))
+			copy_table(subscription, *source, table, resumed ? "catchup" : "ready");
+		else if (!resumed) {
+			begin();
+			apply::finish_created(subscription, table.oid);
+			commit();
+		}
+	}
+	if (source != nullptr)
+		close_source(source);
+
+	begin();
+	catalog::save_copied(subscription.subid);
+	catalog::resolve_errors(subscription.subid);
+	commit();
+	MemoryContextSwitchTo(saved);
+	MemoryContextDelete(context);
+}
+
+} // namespace schemasync::worker
