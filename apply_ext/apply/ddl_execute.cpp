@@ -135,7 +135,8 @@ describe_blockers(Oid relid)
 	    "        GROUP BY pid, virtualtransaction) l"
 	    " LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
 	    " LEFT JOIN pg_catalog.pg_prepared_xacts p"
-	    "  ON l.pid IS NULL AND p.transaction::pg_catalog.text = pg_catalog.split_part(l.virtualtransaction, '/', 2)",
+	    "  ON l.pid IS NULL AND EXISTS (SELECT FROM pg_catalog.pg_locks t WHERE t.locktype = 'transactionid'"
+	    "   AND t.pid IS NULL AND t.virtualtransaction = l.virtualtransaction AND t.transactionid = p.transaction)",
 	    {catalog::as_oid(relid)});
 	text = catalog::result_text(0, 1, caller);
 	catalog::end_internal(internal);

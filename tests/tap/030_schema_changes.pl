@@ -29,7 +29,7 @@ my %changes = (
 	reduce_scale => ['CREATE TABLE %s (id int PRIMARY KEY, a int, b numeric(12,6)); INSERT INTO %s VALUES (1, 1, 1.235), (2, 1, 2.2250001)', undef,
 		'ALTER TABLE %s ALTER b TYPE numeric(10,2)', 'UPDATE %s SET b = 3.145 WHERE id = 1'],
 	int_to_text => [undef, undef, 'ALTER TABLE %s ALTER a TYPE text', 'UPDATE %s SET a = $$word$$ WHERE id = 1'],
-	not_null => [undef, 'UPDATE %s SET a = 0 WHERE a IS NULL', 'ALTER TABLE %s ALTER a SET NOT NULL', 'INSERT INTO %s VALUES (92, 1, NULL)'],
+	not_null => ['CREATE TABLE %s (id int PRIMARY KEY, a int, b text); INSERT INTO %s VALUES (1, 1, $$x$$)', undef, 'ALTER TABLE %s ALTER a SET NOT NULL', 'INSERT INTO %s VALUES (92, 1, NULL)'],
 	null_again => ['CREATE TABLE %s (id int PRIMARY KEY, a int NOT NULL); INSERT INTO %s VALUES (1, 1)', undef,
 		'ALTER TABLE %s ALTER a DROP NOT NULL', 'INSERT INTO %s VALUES (93, NULL)'],
 	defaults => [undef, undef, q{ALTER TABLE %s ALTER a SET DEFAULT 42, ALTER b SET DEFAULT upper('q')}, 'INSERT INTO %s (id) VALUES (94)'],
