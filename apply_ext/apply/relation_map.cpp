@@ -65,6 +65,8 @@ pair_columns(Session *session, Target *target, const RelationTarget *known)
 		if (at == known->ncolumns)
 			raise_unknown_column(session, target, column->name);
 		column->paired = known->local_attnums[at];
+		if (known->carried)
+			column->key = known->keys[at];
 	}
 }
 
@@ -80,6 +82,7 @@ map_target(Session *session, Target *target)
 
 	target->generation = 0;
 	target->applied = false;
+	target->carried = false;
 	if (known == nullptr) {
 		/* the extension's own tables may be part of a FOR ALL TABLES publication */
 		if (strcmp(target->schema, "schemasync") != 0)
@@ -89,6 +92,9 @@ map_target(Session *session, Target *target)
 			                errhint("SELECT schemasync_refresh('%s') makes it known.", session->subscription->name)));
 	} else if (OidIsValid(known->relid)) {
 		target->applied = true;
+		target->carried = known->carried;
+		if (known->carried)
+			target->replica_identity = 'd';
 		target->relid = known->relid;
 		target->apply_all = known->apply_all;
 		target->sync_lsn = known->sync_lsn;

@@ -301,6 +301,8 @@ apply_insert(Session *session, const protocol::Insert &message)
 
 	if (target == nullptr)
 		return;
+	if (target->carried)
+		return apply_update(session, protocol::Update{message.relation, 0, {}, message.row});
 	check_width(target, message.row);
 	flush_batch(session, target);
 	if (target->views == nullptr && may_buffer(session, target->local)) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/relation.hpp"
@@ -40,8 +41,10 @@ int
 next_ordinal(const Boundary &boundary, bool counts)
 {
 	if (current_transaction.commit_lsn != boundary.commit_lsn || current_transaction.xid != boundary.xid ||
-	    current_transaction.seen >= boundary.ordinal)
+	    current_transaction.seen >= boundary.ordinal) {
 		current_transaction = {boundary.commit_lsn, boundary.xid, 0, 0};
+		pg::call([] { forget_carries(); });
+	}
 	current_transaction.seen = boundary.ordinal;
 	return counts ? ++current_transaction.counted : current_transaction.counted;
 }
@@ -126,6 +129,7 @@ on_ddl(SchemaWork &work)
 	work.relations = &message.relations;
 	for (const merge::RewriteHint &rewrite : work.command.rewrites)
 		forget_rewrite(work.boundary.xid, rewrite.relation);
+	finish_carries(work);
 	std::vector<std::function<bool()>> parts;
 	for (const auto &schema : message.schemas)
 		parts.emplace_back([&] { return apply_schema(work, schema); });

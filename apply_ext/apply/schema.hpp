@@ -64,7 +64,8 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
 void check_rewrites(TransactionId xid);
 
 /* Whether an ERROR was that of check_rewrites(), and the refusal in its place. Needs no transaction. */
-bool explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, Refused *refused);
+bool explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
+                     Refused *refused);
 
 /* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a
  * transaction. Leaf. */
@@ -82,6 +83,8 @@ struct RelationTarget {
 	int ncolumns;
 	AttrNumber *publisher_attnums; /* in the order of base's columns */
 	const char **names;            /* the publisher's names of them */
+	bool carried; /* rewritten rows: each updates the row with its key instead of being inserted */
+	bool *keys;   /* of carried: whether the column is part of the key */
 	AttrNumber *local_attnums;     /* 0: not kept here (drop_column = keep leaves it out) */
 };
 

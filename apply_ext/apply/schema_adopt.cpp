@@ -217,7 +217,8 @@ report_misfits(const Adoption &adoption)
 	});
 }
 
-/* The operations that add what theirs has of constraints, indexes and replica identity and the local table has not. */
+/* The operations that add what theirs has of constraints, indexes and replica identity and the local table
+ * has not. */
 merge::Result
 missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 {

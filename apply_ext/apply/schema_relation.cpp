@@ -108,8 +108,8 @@ is_new(const SchemaWork &work, const state::Relation &theirs)
 }
 
 /*
- * A published relation that the subscription does not know and that was not made in the stream: its rows must be copied.
- * What a person copied is taken after schemasync_resume().
+ * A published relation that the subscription does not know and that was not made in the stream: its rows must
+ * be copied. What a person copied is taken after schemasync_resume().
  */
 Progress
 meet_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides)
@@ -122,8 +122,9 @@ meet_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides
 	operation.reason = Reason::MissingObject;
 	operation.change = "table " + operation.object_identity + " is published now";
 	operation.detail = "its rows from before are not in the stream and have to be copied";
-	operation.hint = "Make the table on the subscriber and copy its rows, as of the position of this transaction.\n"
-	                 "SELECT schemasync_resume('{subscription}');";
+	operation.hint =
+	    "Make the table on the subscriber and copy its rows, as of the position of this transaction.\n"
+	    "SELECT schemasync_resume('{subscription}');";
 	work.changes.push_back(operation.change);
 	return do_operation(work, operation, place_of(work, sides, &theirs));
 }
@@ -154,10 +155,23 @@ pairs_after(const state::Relation &theirs, const state::Relation &ours, const Si
 	return pairs;
 }
 
-/* Stores theirs as the new base with the local relation and columns as they are now. */
+bool
+has_rewrite(const SchemaWork &work, Oid publisher_oid)
+{
+	for (const merge::RewriteHint &rewrite : work.command.rewrites)
+		if (rewrite.relation == publisher_oid)
+			return true;
+	for (const merge::UsingHint &hint : work.command.using_hints)
+		if (hint.relation == publisher_oid)
+			return true;
+	return false;
+}
+
+} // namespace
+
 void
-accept(SchemaWork &work, const state::Document<state::Relation> &theirs, const Sides &sides,
-       const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
+accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs, const Sides &sides,
+                const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
 	if (!OidIsValid(relid) || !local_relation_exists(relid))
@@ -180,22 +194,9 @@ accept(SchemaWork &work, const state::Document<state::Relation> &theirs, const S
 	pg::call([&] { catalog::save_relation(work.subscription.subid, &row); });
 }
 
-bool
-has_rewrite(const SchemaWork &work, Oid publisher_oid)
-{
-	for (const merge::RewriteHint &rewrite : work.command.rewrites)
-		if (rewrite.relation == publisher_oid)
-			return true;
-	for (const merge::UsingHint &hint : work.command.using_hints)
-		if (hint.relation == publisher_oid)
-			return true;
-	return false;
-}
-
-/* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
 Progress
-merge_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
-           std::vector<std::pair<AttrNumber, std::string>> &local_columns)
+merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
+                    std::vector<std::pair<AttrNumber, std::string>> &local_columns)
 {
 	const CatalogFacts facts(work.subscription.subid);
 	merge::RelationInput input;
@@ -207,6 +208,7 @@ merge_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
 	input.resumed = work.resumed();
+	input.rows_follow = work.rows_follow;
 	input.descendants = work.descendants_of(theirs);
 	merge::Result result =
 	    merge::merge_relation(input, work.command, work.subscription.options.policy, &facts);
@@ -215,8 +217,6 @@ merge_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
 	local_columns = std::move(result.local_columns);
 	return progress;
 }
-
-} // namespace
 
 Sides
 load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs)
@@ -296,7 +296,7 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
 		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
 		Progress progress = work.skipping ? Progress::Skip
-		                    : known       ? merge_once(work, sides, &theirs.value, local_columns)
+		                    : known       ? merge_relation_once(work, sides, &theirs.value, local_columns)
 		                                  : meet_unknown(work, theirs.value, sides);
 		if (progress == Progress::Later)
 			return false;
@@ -304,7 +304,7 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 			continue;
 		if (progress == Progress::Skip)
 			work.skipping = true;
-		accept(work, theirs, sides, progress == Progress::Skip ? nullptr : &local_columns);
+		accept_relation(work, theirs, sides, progress == Progress::Skip ? nullptr : &local_columns);
 		work.changed = true;
 		return true;
 	}
@@ -319,7 +319,8 @@ apply_dropped_relation(SchemaWork &work, Oid publisher_oid)
 		Sides sides = load_sides(work, publisher_oid, nullptr);
 		if (sides.row == nullptr)
 			return true;
-		Progress progress = work.skipping ? Progress::Skip : merge_once(work, sides, nullptr, local_columns);
+		Progress progress =
+		    work.skipping ? Progress::Skip : merge_relation_once(work, sides, nullptr, local_columns);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)

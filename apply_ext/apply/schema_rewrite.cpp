@@ -9,6 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
 
 #include "pg/guard.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 /* After all numbers that messages get: the end of the transaction. */
 constexpr int last_ordinal = std::numeric_limits<int>::max();
+
+constexpr int unexplained = MAKE_SQLSTATE('S', 'S', '0', '0', '5'); /* rewrite_unproven */
 
 /* One rewrite that no marker has explained so far, in a list in TopMemoryContext. */
 struct Rewrite {
@@ -110,24 +113,27 @@ on_rewrite(SchemaWork &work)
 	if (pg::call([&] { return catalog::load_relation(work.subscription.subid, message.relation); }) ==
 	    nullptr)
 		return false;
+	if (message.carried)
+		begin_carry(work, message);
 	pg::call(
 	    [&] { remember(work.boundary.xid, message.relation, work.content.data(), work.content.size()); });
-	return false;
+	return work.changed;
 }
 
 void
 check_rewrites(TransactionId xid)
 {
 	if (pending.xid == xid && pending.first != nullptr)
-		ereport(ERROR, (errcode(MAKE_SQLSTATE('S', 'S', '0', '0', '5')),
+		ereport(ERROR, (errcode(unexplained),
 		                errmsg("a table was rewritten and no command said why")));
 	forget_all();
 }
 
 bool
-explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, Refused *refused)
+explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
+                     Refused *refused)
 {
-	if (pending.xid != boundary.xid || pending.first == nullptr)
+	if (error->sqlerrcode != unexplained || pending.xid != boundary.xid || pending.first == nullptr)
 		return false;
 	SchemaWork work(subscription, boundary, pending.first->message);
 	work.boundary.ordinal = last_ordinal;

@@ -27,4 +27,16 @@ Sides load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relatio
 /* Who does operations on the relation; the result refers to sides and theirs. */
 Place place_of(const SchemaWork &work, const Sides &sides, const state::Relation *theirs);
 
+/* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
+Progress merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
+                             std::vector<std::pair<AttrNumber, std::string>> &local_columns);
+
+/*
+ * Stores theirs as the new base with the local relation and columns as they are now.
+ *
+ * local_columns: what the merge says of them; null: by the old map, else by name
+ */
+void accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs, const Sides &sides,
+                     const std::vector<std::pair<AttrNumber, std::string>> *local_columns);
+
 } // namespace schemasync::apply

@@ -2,6 +2,7 @@
  * The local relation that a publisher's rows go to, as far as the stored map still fits the local catalog.
  */
 #include "apply_ext/apply/schema.hpp"
+#include "apply_ext/apply/schema_carry.hpp"
 
 #include <cstring>
 
@@ -89,11 +90,30 @@ store_map(std::int64_t subid, const RelationTarget *target)
 	catalog::remap_relation(subid, target->publisher_oid, target->relid, pairs, count);
 }
 
+/* The target of the rewritten relation, for the rows that come under the transient one's oid. */
+RelationTarget *
+find_carried_relation(std::int64_t subid, const Carried *carried)
+{
+	RelationTarget *target = find_relation(subid, carried->relation);
+
+	if (target == nullptr || carried->replaces)
+		return target;
+	target->carried = true;
+	target->keys = static_cast<bool *>(palloc0(sizeof(bool) * static_cast<Size>(target->ncolumns + 1)));
+	for (int i = 0; i < target->ncolumns; i++)
+		for (int key = 0; key < carried->nkeys; key++)
+			if (target->publisher_attnums[i] == carried->keys[key])
+				target->keys[i] = true;
+	return target;
+}
+
 } // namespace
 
 RelationTarget *
 find_relation(std::int64_t subid, Oid publisher_oid)
 {
+	if (const Carried *carried = find_carried(publisher_oid); carried != nullptr)
+		return find_carried_relation(subid, carried);
 	const catalog::RelationRow *row = catalog::load_relation(subid, publisher_oid);
 
 	if (row == nullptr)

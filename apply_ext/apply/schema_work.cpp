@@ -345,8 +345,9 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
 		return settle(work, operation, place);
+	work.replace_rows = work.replace_rows || (operation.verdict == Verdict::Carry && operation.replace_rows);
 	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore ||
-	    operation.sql.empty()) {
+	    (operation.sql.empty() && operation.sql_after.empty())) {
 		record_history(work, operation, "", 0);
 		return Progress::Done;
 	}
@@ -363,6 +364,10 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 			return settle(work, operation, place);
 		}
 		work.changed = true;
+		applied += (applied.empty() ? "" : ";\n") + sql;
+	}
+	for (const std::string &sql : operation.sql_after) {
+		work.after_rows.push_back(sql);
 		applied += (applied.empty() ? "" : ";\n") + sql;
 	}
 	record_history(work, operation, applied, GetCurrentTimestamp() - start);

@@ -43,6 +43,10 @@ struct SchemaWork {
 	std::set<std::string>
 	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
+	bool rows_follow = false;                 /* the message announces rewritten rows */
+	bool replace_rows = false;                /* an operation asks to put all rows in again */
+	std::vector<std::string> after_rows = {}; /* what operations have to do after the rows */
+
 	/* A person said that the subscriber is as it should be now. */
 	bool resumed() const;
 	/* The relations of the message that are below this one, at any depth. */

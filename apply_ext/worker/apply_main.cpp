@@ -461,7 +461,7 @@ run(Session *session)
 		}
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
-		if (error != nullptr && apply::explain_rewrite(*session->subscription, boundary, &refused))
+		if (error != nullptr && apply::explain_rewrite(*session->subscription, boundary, error, &refused))
 			error = nullptr;
 		pg::call([&] {
 			if (goes_on(session, error))

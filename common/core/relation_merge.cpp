@@ -289,6 +289,9 @@ RelationMerge::has_rows() const
 bool
 RelationMerge::rewritten() const
 {
+	/* the file of the relation is exchanged after its last row only */
+	if (input_.rows_follow)
+		return true;
 	if (command_.captured)
 		return rewrite_hint() != nullptr;
 	if (theirs_->relkind == 'p')
