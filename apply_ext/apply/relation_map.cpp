@@ -86,7 +86,7 @@ map_target(Session *session, Target *target)
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 			                errmsg("subscription \"%s\" does not know the publisher's table \"%s.%s\"",
 			                       session->subscription->name, target->schema, target->name),
-			                errhint("SELECT schemasync_refresh('%s') makes it known.", session->subscription->name)));
+			                errdetail("The table is not among schemasync_tables, and the stream did not bring its state.")));
 	} else if (OidIsValid(known->relid)) {
 		target->applied = true;
 		target->relid = known->relid;
