@@ -6,11 +6,9 @@
  * of the change active, in row_context (reset after the callback). What an announcer keeps:
  *   - for the session: Session::announcer, made by start_announcer() in ctx->context;
  *   - for a relation: RelationEntry::announced, allocated in cache_context; it survives the rebuild of the
- *     entry, so that the last fingerprint sent is still known; state_due says that a rebuild took place.
- * To write a message: send_begin_if_due() (transaction.hpp), begin_message(), write_logical_message(),
- * end_message(ctx, Delivery::may_wait). In a streamed chunk the xid is the change's (stream_xid_of()).
+ *     entry; state_due says that a rebuild took place.
  *
- * Zone: server code; leaves.
+ * Zone: server code; leaves (receive_marker is an entry).
  */
 #pragma once
 
@@ -21,17 +19,23 @@ namespace schemasync::decoder {
 void start_announcer(LogicalDecodingContext *ctx, Session *session);
 
 /*
- * Before the Relation messages of a relation (schema_due) and before a row or truncate of a relation whose
- * entry was rebuilt (entry->state_due, which the function clears). relation is the one that changed;
- * entry->publish_as may be its partition root. Nothing of the change itself has been written; Begin has been
- * sent.
+ * Whether the relation's state may differ from what the client has. Cheap: it is asked for every row.
+ * stream_xid: the streamed transaction, invalid outside of one.
  */
-void announce_relation(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, ReorderBufferChange *change,
-                       Relation relation, RelationEntry *entry, bool schema_due);
+bool is_state_due(const Session *session, const RelationEntry *entry, TransactionId stream_xid);
 
 /*
- * A logical message with a prefix that starts with "schemasync": a marker, or a forgery. It is never passed
- * on. May be not transactional; then txn can be null.
+ * Sends the state of a relation, after those of the partitioned tables above it, as far as the client does not have
+ * them. Before the Relation messages of a relation and, where is_state_due(), before a row or truncate. relation is the
+ * one that changed; entry->publish_as may be its partition root. Nothing of the change itself has been written; Begin
+ * has been sent.
+ */
+void announce_relation(LogicalDecodingContext *ctx, ReorderBufferChange *change, Relation relation,
+                       RelationEntry *entry);
+
+/*
+ * A logical message with a prefix that starts with "schemasync": a marker, or a forgery. It is never passed on.
+ * May be not transactional; then txn can be null.
  */
 void receive_marker(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn, bool transactional,
                     const char *prefix, Size size, const char *content);
@@ -40,7 +44,10 @@ void receive_marker(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecP
 void receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation transient,
                            ReorderBufferChange *change);
 
-/* A transaction, or a subtransaction of a streamed one, ended; txn->xid and top_xid tell which. */
+/*
+ * A transaction ended: it committed, for a prepared one at COMMIT PREPARED, or a streamed or prepared one was rolled
+ * back, or a subtransaction of a streamed one was (committed = false). top_xid is the top-level one's.
+ */
 void end_announced_transaction(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, TransactionId top_xid,
                                bool committed);
 

@@ -64,15 +64,16 @@ send_relation(LogicalDecodingContext *ctx, TransactionId xid, Relation relation,
  * streamed transaction has it sent anew: it may be applied later than others, or not at all.
  */
 void
-send_schema_if_due(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, ReorderBufferChange *change,
-                   Relation relation, RelationEntry *entry)
+send_schema_if_due(LogicalDecodingContext *ctx, ReorderBufferChange *change, Relation relation,
+                   RelationEntry *entry)
 {
 	Session *session = session_of(ctx);
 	TransactionId top_xid = pg::compat::top_transaction(change->txn)->xid;
 	bool due = !is_schema_sent(entry, session->in_streaming, top_xid);
 
-	if (session->options.schemasync && (due || entry->state_due))
-		announce_relation(ctx, txn, change, relation, entry, due);
+	if (session->options.schemasync &&
+	    (due || is_state_due(session, entry, session->in_streaming ? top_xid : InvalidTransactionId)))
+		announce_relation(ctx, change, relation, entry);
 	if (!due)
 		return;
 	TransactionId xid = stream_xid_of(session, change->txn);
@@ -163,7 +164,7 @@ send_row(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, 
 		return;
 
 	send_begin_if_due(ctx, txn);
-	send_schema_if_due(ctx, txn, change, relation, entry);
+	send_schema_if_due(ctx, change, relation, entry);
 	begin_message(ctx);
 	write_change(ctx->out, stream_xid_of(session, change->txn), entry->publish_as, action, format, old_slot,
 	             new_slot);
@@ -190,7 +191,7 @@ send_truncated(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count, Re
 			continue;
 		relids[published++] = RelationGetRelid(relation);
 		send_begin_if_due(ctx, txn);
-		send_schema_if_due(ctx, txn, change, relation, entry);
+		send_schema_if_due(ctx, change, relation, entry);
 	}
 	if (published == 0)
 		return;

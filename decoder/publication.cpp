@@ -5,6 +5,7 @@
 #include "decoder/row_filter.hpp"
 
 extern "C" {
+#include "access/transam.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "executor/tuptable.h"
@@ -277,11 +278,38 @@ settle_columns(Relation target, List *through, RelationEntry *entry)
 
 /* The extension's own tables are not for subscribers that speak its language. */
 bool
-is_own_relation(Relation relation)
+is_own_schema(Oid nspid)
 {
-	const char *schema = get_namespace_name(RelationGetNamespace(relation));
+	const char *schema = get_namespace_name(nspid);
 
 	return schema != nullptr && strcmp(schema, "schemasync") == 0;
+}
+
+/* An ordinary or partitioned table of a user's that is not temporary. */
+bool
+is_describable(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+	bool describable = (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_PARTITIONED_TABLE) &&
+	                   form->relpersistence != RELPERSISTENCE_TEMP && !OidIsValid(form->relrewrite) &&
+	                   relid >= FirstNormalObjectId && !is_own_schema(form->relnamespace);
+	ReleaseSysCache(tuple);
+	return describable;
+}
+
+RelationMembership
+read_membership_of(Oid relid)
+{
+	return RelationMembership{
+	    .publications = pg::compat::publications_of(relid),
+	    .schema_publications = GetSchemaPublications(get_rel_namespace(relid)),
+	    .is_partition = get_rel_relispartition(relid),
+	    .relkind = get_rel_relkind(relid),
+	};
 }
 
 } // namespace
@@ -289,14 +317,7 @@ is_own_relation(Relation relation)
 RelationMembership
 read_membership(Relation relation)
 {
-	Oid relid = RelationGetRelid(relation);
-
-	return RelationMembership{
-	    .publications = pg::compat::publications_of(relid),
-	    .schema_publications = GetSchemaPublications(get_rel_namespace(relid)),
-	    .is_partition = get_rel_relispartition(relid),
-	    .relkind = get_rel_relkind(relid),
-	};
+	return read_membership_of(RelationGetRelid(relation));
 }
 
 List *
@@ -325,7 +346,7 @@ void
 settle_publication(Session *session, Relation relation, const RelationMembership &membership,
                    List *publications, RelationEntry *entry)
 {
-	if (session->options.schemasync && is_own_relation(relation))
+	if (session->options.schemasync && is_own_schema(RelationGetNamespace(relation)))
 		return;
 	List *through = settle_target(RelationGetRelid(relation), membership, publications, entry);
 	if (!has_row_actions(entry->actions))
@@ -336,6 +357,43 @@ settle_publication(Session *session, Relation relation, const RelationMembership
 	settle_generated_columns(target, through, entry);
 	settle_columns(target, through, entry);
 	RelationClose(target);
+}
+
+bool
+publish_all_tables(List *publications)
+{
+	ListCell *cell;
+
+	foreach(cell, publications)
+		if (static_cast<const Publication *>(lfirst(cell))->alltables)
+			return true;
+	return false;
+}
+
+bool
+is_covered(List *publications, Oid relid)
+{
+	ListCell *cell;
+
+	if (!is_describable(relid))
+		return false;
+	RelationMembership membership = read_membership_of(relid);
+	foreach(cell, publications)
+		if (find_target(static_cast<const Publication *>(lfirst(cell)), relid, membership).published)
+			return true;
+	return false;
+}
+
+bool
+is_schema_covered(List *publications, Oid nspid)
+{
+	List *covering = GetSchemaPublications(nspid);
+	ListCell *cell;
+
+	foreach(cell, publications)
+		if (list_member_oid(covering, static_cast<const Publication *>(lfirst(cell))->oid))
+			return true;
+	return false;
 }
 
 bool

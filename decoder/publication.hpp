@@ -41,6 +41,19 @@ List *load_publications(List *names);
 void settle_publication(Session *session, Relation relation, const RelationMembership &membership,
                         List *publications, RelationEntry *entry);
 
+/* Whether one of the publications (Publication *) publishes everything. */
+bool publish_all_tables(List *publications);
+
+/*
+ * Whether a relation is in one of the publications, as a partitioned table even where its partitions are published
+ * in its place. What schemasync describes, in other words; temporary tables, catalogs, other kinds of relations and
+ * the extension's own tables never are.
+ */
+bool is_covered(List *publications, Oid relid);
+
+/* Whether one of the publications publishes a schema as a whole. */
+bool is_schema_covered(List *publications, Oid nspid);
+
 /* Whether a column travels: what pgoutput calls a published column, of all versions. */
 bool is_column_published(const FormData_pg_attribute *attribute, const RelationEntry *entry);
 

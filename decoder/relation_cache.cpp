@@ -192,6 +192,14 @@ close_relation_cache(Session *session)
 		detach(session->relations);
 }
 
+List *
+session_publications(Session *session)
+{
+	if (!session->relations->publications_valid)
+		reload_publications(session);
+	return session->relations->publications;
+}
+
 RelationEntry *
 find_relation(Session *session, Relation relation)
 {
@@ -207,9 +215,7 @@ find_relation(Session *session, Relation relation)
 		if (is_publishable_relation(relation)) {
 			/* in pgoutput's order, which shows when a publication is missing */
 			RelationMembership membership = read_membership(relation);
-			if (!cache->publications_valid)
-				reload_publications(session);
-			settle_publication(session, relation, membership, cache->publications, entry);
+			settle_publication(session, relation, membership, session_publications(session), entry);
 		}
 		entry->valid = true;
 	}

@@ -62,6 +62,13 @@ void close_relation_cache(Session *session);
  */
 RelationEntry *find_relation(Session *session, Relation relation);
 
+/*
+ * The session's publications (Publication *) as of the decoded position; valid until the next call.
+ *
+ * errors: those of load_publications()
+ */
+List *session_publications(Session *session);
+
 /* A count that grows with every change of a type, function or relation: what was looked up before may be
  * stale. */
 std::uint64_t catalog_generation();

@@ -102,7 +102,6 @@ void
 prepare_transaction(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr prepare_lsn)
 {
 	report_progress(ctx, false);
-	end_announced(ctx, txn, txn->xid, true);
 	begin_message(ctx);
 	write_prepare(ctx->out, wire::Message::Prepare, txn, prepare_lsn);
 	end_message(ctx, Delivery::now);
@@ -112,6 +111,7 @@ void
 commit_prepared(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit_lsn)
 {
 	report_progress(ctx, false);
+	end_announced(ctx, txn, txn->xid, true);
 	begin_message(ctx);
 	write_commit_prepared(ctx->out, txn, commit_lsn);
 	end_message(ctx, Delivery::now);
@@ -122,6 +122,7 @@ rollback_prepared(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr
                   TimestampTz prepare_time)
 {
 	report_progress(ctx, false);
+	end_announced(ctx, txn, txn->xid, false);
 	begin_message(ctx);
 	write_rollback_prepared(ctx->out, txn, prepare_end_lsn, prepare_time);
 	end_message(ctx, Delivery::now);
@@ -179,7 +180,6 @@ void
 prepare_stream(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr prepare_lsn)
 {
 	report_progress(ctx, false);
-	end_announced(ctx, txn, txn->xid, true);
 	begin_message(ctx);
 	write_prepare(ctx->out, wire::Message::StreamPrepare, txn, prepare_lsn);
 	end_message(ctx, Delivery::now);

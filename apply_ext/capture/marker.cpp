@@ -126,7 +126,8 @@ write_marker(const char *tag, const Collected *collected, const Command *command
 
 	StringInfoData content, sealed;
 	initStringInfo(&content);
-	appendStringInfo(&content, "{\"v\":1,\"xid\":%u,", GetTopTransactionId());
+	appendStringInfo(&content, "{\"v\":1,\"xid\":%u,\"subxid\":%u,", GetTopTransactionId(),
+	                 GetCurrentTransactionId());
 	append_text_field(&content, "tag", tag);
 	appendStringInfoChar(&content, ',');
 	append_statement(&content);

@@ -1,19 +1,22 @@
 /*
  * The three-way schema merge: base (the publisher's state last accepted), theirs (its state now) and ours
- * (the subscriber's), matched by the publisher's identities, give an ordered list of operations, each with its
- * verdict, reason and SQL.
+ * (the subscriber's), matched by the publisher's identities, give an ordered list of operations, each with
+ * its verdict, reason and SQL.
  *
- * Called by the apply worker at each state or ddl message, by schemasync_check and by the guard. Pure: values in, values out.
+ * Called by the apply worker at each state or ddl message, by schemasync_check and by the guard. Pure: values
+ * in, values out.
  *
  * Zone: core.
  */
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/command.hpp"
+#include "core/facts.hpp"
+#include "core/operation.hpp"
 #include "core/policy.hpp"
 #include "core/reason.hpp"
 #include "core/state.hpp"
@@ -22,96 +25,119 @@
 
 namespace schemasync::merge {
 
-using state::AttrNumber;
-using state::Oid;
-
 /* Publisher attnum -> subscriber attnum, for the columns both have. */
 struct ColumnMap {
 	std::vector<std::pair<AttrNumber, AttrNumber>> pairs;
 };
 
-/* What a marker says of the command (docs/wire.md); absent fields when the change was only inferred. */
-struct UsingHint {
-	Oid relation = 0;
-	AttrNumber attnum = 0;
-	bool given = false;
-	std::optional<state::Expression> expr;
-};
-struct RewriteHint {
-	Oid relation = 0;
-	int reason = 0;
-	std::int64_t rows = 0;
-	bool carried = false;
-};
-struct DroppedObject {
-	std::string class_name, type, schema, name, identity;
-	Oid oid = 0;
-	int subid = 0;
-	bool original = false;
-};
-struct TouchedObject {
-	std::string class_name, type, schema, identity;
-	Oid oid = 0;
-	int subid = 0;
-	bool extension = false;
-};
-struct Command {
-	bool captured = false;
-	std::string tag, statement, user;
-	std::vector<std::pair<std::string, std::string>> settings;
-	std::vector<std::string> subcommands;
-	std::vector<UsingHint> using_hints;
-	std::vector<RewriteHint> rewrites;
-	std::vector<TouchedObject> objects;
-	std::vector<DroppedObject> dropped;
-};
-
 /* One step of the way from base to theirs. */
 struct Operation {
-	std::string operation;       /* stable code of the operation catalog, e.g. "add_column" */
+	Op op = Op::Unsupported;
+	std::string operation;       /* its stable code, e.g. "add_column" */
 	std::string object_type;     /* "table", "column", "index", ... */
-	std::string object_identity; /* qualified, quoted */
+	std::string object_identity; /* qualified, quoted where needed, the name after the change */
 	Verdict verdict = Verdict::Refuse;
 	Reason reason = Reason::None;
-	std::string change;     /* what changed, one line, for people */
-	std::string detail;     /* why it cannot be proven (refuse) or was satisfied or ignored */
-	std::vector<std::string> sql; /* to execute in order, one statement each; empty when nothing is to be done */
-	std::string suggested_sql;    /* refuse: what would bring the subscriber level, when there is such a thing */
-	std::string hint;             /* refuse: what to do, in order */
+	std::string change; /* what changed, one line, for people */
+	std::string
+	    detail; /* why it cannot be proven (refuse), or was satisfied or ignored; else empty or a remark */
+
+	/*
+	 * To execute in order, one statement each; empty when nothing is to be done (or another operation's
+	 * statement does it too: several type changes of one table must be one statement, because each USING sees
+	 * the old row).
+	 */
+	std::vector<std::string> sql;
+	/* Carry: to execute after the last carried row. */
+	std::vector<std::string> sql_after;
+	/* Carry: empty the local table before the carried rows, which are all its rows; else they update by
+	 * identity. */
+	bool replace_rows = false;
+	/* The parameters (SET LOCAL) that `sql` must run under because its result depends on them. */
+	std::vector<std::pair<std::string, std::string>> settings;
+	/* indexes = background: `sql` is CREATE INDEX CONCURRENTLY for the queue of the index worker. */
+	bool background = false;
+
+	std::string suggested_sql; /* refuse: what would bring the subscriber level, when there is such a thing */
+	std::string
+	    hint; /* refuse: what to do, in order, one step a line; "{subscription}" stands for its name */
 };
 
 /* What is known of one relation on the three sides. A null pointer: there is none. */
 struct RelationInput {
 	const state::Relation *base = nullptr;
 	const state::Relation *theirs = nullptr; /* null: dropped */
-	const state::Relation *ours = nullptr;   /* the mapped local relation, or one of theirs' name when nothing is mapped */
-	bool mapped = false;                     /* ours is what base was mapped to */
-	ColumnMap columns;
+	const state::Relation *ours =
+	    nullptr;          /* the mapped local relation, or one of theirs' name when nothing is mapped */
+	bool mapped = false;  /* ours is what base was mapped to */
+	ColumnMap columns;    /* of base (or, when not mapped, may be empty) and ours */
 	bool has_rows = true; /* whether ours may have rows */
+	/* theirs' partitions and children in the same message, at any depth: they have the stored values a root
+	 * has not */
+	std::vector<const state::Relation *> descendants;
+	/*
+	 * The merge is made at a rewrite message whose rows follow (docs/wire.md, `schemasync.rewrite`): what
+	 * needs them gets the verdict carry. At a ddl message that comes after, base is the state of the rewrite
+	 * message.
+	 */
+	bool rows_follow = false;
+	/*
+	 * A person resumed after a refusal at this very boundary: what the catalog cannot show (that rows were
+	 * converted) is taken as done. What it can show is still checked.
+	 */
+	bool resumed = false;
 };
 
 struct Result {
 	std::vector<Operation> operations; /* in a safe order of execution */
+	/*
+	 * The name that each published column of theirs has on the subscriber once the operations are done; a
+	 * column that the subscriber does not keep is not in it. The caller turns names into attnums and stores
+	 * them as the new map.
+	 */
+	std::vector<std::pair<AttrNumber, std::string>> local_columns;
+
 	bool refused() const;
 };
 
-/* theirs against base for one relation. `relation_exists` answers whether the subscriber has a relation of that name. */
-Result merge_relation(const RelationInput &input, const Command &command, const Policy &policy);
+/*
+ * theirs against base for one relation.
+ *
+ * A change of a parent reaches its partitions and children by itself: the caller takes parents first,
+ * executes, and reads `ours` of the children afresh, for which the same change is then `satisfied`.
+ *
+ * facts: null when there is no subscriber to ask
+ */
+Result merge_relation(const RelationInput &input, const Command &command, const Policy &policy,
+                      const LocalFacts *facts = nullptr);
 
-/* The same for a type (enum, domain, composite, range): ours is the subscriber's type of that name, or of base's name. */
-Result merge_type(const state::Type *base, const state::Type *theirs, const state::Type *ours, const Command &command,
-                  const Policy &policy);
+/* The same for a type (enum, domain, composite, range): ours is the local type that base is mapped to, else
+ * of theirs' name. */
+Result merge_type(const state::Type *base, const state::Type *theirs, const state::Type *ours,
+                  const Command &command, const Policy &policy, const LocalFacts *facts = nullptr);
 
-/* A schema that is missing on the subscriber is created. */
-Result merge_schema(const state::Schema *base, const state::Schema &theirs, bool exists, const Policy &policy);
+/*
+ * A schema: created when it is missing, renamed when base has another name.
+ *
+ * exists:      whether the subscriber has a schema of theirs' name
+ * base_exists: whether it has one of base's name
+ */
+Result merge_schema(const state::Schema *base, const state::Schema &theirs, bool exists, const Policy &policy,
+                    bool base_exists = true);
+
+/* A rewrite of which rows were decoded but that no marker explained: the refusal for the caller to report at
+ * commit. */
+Operation unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite);
 
 /* Pairs the columns of theirs and ours by name; what has no partner is left out. */
 ColumnMap map_columns_by_name(const state::Relation &theirs, const state::Relation &ours);
 
 /* Publisher against subscriber, column by column and object by object: one line a difference, for people. */
-std::string describe_drift(const state::Relation &theirs, const state::Relation &ours, const ColumnMap &columns);
+std::string describe_drift(const state::Relation &theirs, const state::Relation &ours,
+                           const ColumnMap &columns);
 
-/* SQL that creates the relation from its state, in parts: what must be there before the rows, and after them. */
+/* SQL that creates the relation from its state, in parts: what must be there before the rows, and after them.
+ */
 struct CreateScript {
 	std::vector<std::string> before_rows;
 	std::vector<std::string> after_rows;

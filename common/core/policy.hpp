@@ -16,13 +16,13 @@ enum class Choice : std::uint8_t { Forward, Keep, Refuse, Ignore, Background, Pi
 
 struct Policy {
 	SchemaChanges schema_changes = SchemaChanges::Forward;
-	Choice rewrites = Choice::Refuse;       /* Refuse, Carry */
-	Choice stable_defaults = Choice::Pin;   /* Pin, Refuse */
-	Choice drop_column = Choice::Forward;   /* Forward, Keep, Refuse */
-	Choice drop_table = Choice::Forward;    /* Forward, Keep, Refuse */
-	Choice indexes = Choice::Forward;       /* Forward, Background, Ignore */
-	Choice constraints = Choice::Forward;   /* Forward, Ignore */
-	bool owners_same = false;               /* owners = same */
+	Choice rewrites = Choice::Refuse;     /* Refuse, Carry */
+	Choice stable_defaults = Choice::Pin; /* Pin, Refuse */
+	Choice drop_column = Choice::Forward; /* Forward, Keep, Refuse */
+	Choice drop_table = Choice::Forward;  /* Forward, Keep, Refuse */
+	Choice indexes = Choice::Forward;     /* Forward, Background, Ignore */
+	Choice constraints = Choice::Forward; /* Forward, Ignore */
+	bool owners_same = false;             /* owners = same */
 };
 
 } // namespace schemasync

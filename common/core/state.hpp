@@ -154,12 +154,13 @@ struct Type {
 	std::string collation, opclass, canonical, diff, multirange_name;
 	std::vector<Constraint> constraints;
 	std::vector<Attribute> attributes;
+	std::optional<Name> row_type_of; /* the table whose row type it is: followed with the table */
 	std::string fingerprint;
 };
 
 struct Schema {
 	Name name;
-	std::string owner;
+	std::string owner, extension;
 };
 
 /* Why a JSON text was not taken: a path into it and what was wrong there. */

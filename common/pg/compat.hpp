@@ -284,6 +284,17 @@ top_transaction(ReorderBufferTXN *txn)
 	return txn->toptxn != nullptr ? txn->toptxn : txn;
 }
 
+/* Whether a top-level transaction is replayed because it was prepared; renamed in 18. */
+inline bool
+is_prepared(const ReorderBufferTXN *txn)
+{
+#if PG_VERSION_NUM >= 180000
+	return rbtxn_is_prepared(txn);
+#else
+	return rbtxn_prepared(txn);
+#endif
+}
+
 /* Stream abort tells when and where only since 16, and only to a parallel applier. */
 constexpr bool stream_abort_has_position = PG_VERSION_NUM >= 160000;
 

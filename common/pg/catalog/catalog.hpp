@@ -17,6 +17,7 @@
 #include "pg/postgres.hpp"
 
 extern "C" {
+#include "access/xlogdefs.h"
 #include "lib/stringinfo.h"
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
@@ -36,10 +37,19 @@ struct Published {
 struct Reading {
 	/* adds "published"; a column list hides all that mentions other columns */
 	const Published *published = nullptr;
-	/* the ids of the transaction that is being decoded (sorted by xidComparator), for created_here; without them
-	 * the current transaction's count */
+	/* the ids of the transaction that is being decoded (sorted by xidComparator); without them the current
+	 * transaction's count */
 	const TransactionId *xids = nullptr;
 	int xid_count = 0;
+	/* the position in the WAL at which the catalog is read (bytes); adds "as_of" and "own" unless it is 0 */
+	XLogRecPtr as_of = 0;
+};
+
+/* What the caller learns besides the text. */
+struct Facts {
+	char fingerprint[17];
+	bool own;          /* the transaction changed the object */
+	bool created_here; /* the transaction created the relation */
 };
 
 /*
@@ -55,10 +65,10 @@ void end_pinned_settings(int nest_level);
  *
  * returns: false, with nothing appended, when there is no such relation (any more) or it is of another kind
  */
-bool append_relation(StringInfo out, Oid relid, const Reading *reading);
+bool append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts = nullptr);
 
 /* Appends TYPE. Returns false, with nothing appended, when there is no such type. */
-bool append_type(StringInfo out, Oid typid);
+bool append_type(StringInfo out, Oid typid, const Reading *reading = nullptr, Facts *facts = nullptr);
 
 /* Appends SCHEMA. Returns false, with nothing appended, when there is no such schema. */
 bool append_schema(StringInfo out, Oid nspid);
@@ -79,8 +89,5 @@ List *collect_type(Oid typid, List **known);
 
 /* Appends "[TYPE,...]" for an oid list as collect_relation_types returns it. */
 void append_types(StringInfo out, const List *types);
-
-/* The sixteen hex digits of the fingerprint of the last object appended at `start` in out. */
-char *copy_fingerprint(const char *json);
 
 } // namespace schemasync::pg::catalog

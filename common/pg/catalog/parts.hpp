@@ -18,6 +18,9 @@ extern "C" {
 
 namespace schemasync::pg::catalog {
 
+struct Facts;
+struct Reading;
+
 /* The relation that is being described. */
 struct Subject {
 	Oid relid;
@@ -74,7 +77,17 @@ void append_type_reference(StringInfo out, const char *name, Oid typid, int32 ty
 /* {"oid","schema","name"} as a field (of a relation). */
 void append_relation_reference(StringInfo out, const char *name, Oid relid);
 
-/* Closes an object that began at `start` in out: "fingerprint" over all its text so far. */
-void append_fingerprint(StringInfo out, int start);
+/*
+ * The tail of an object that began at `start` in out: "fingerprint" over all its text so far and, when the position
+ * is known, "as_of" and "own". facts may be null.
+ */
+void append_tail(StringInfo out, int start, bool own, const Reading *reading, Facts *facts);
+
+/* Whether the transaction of the reading wrote a row of the catalogs that an object's state comes from. */
+bool is_relation_own(Oid relid, const Reading *reading);
+bool is_type_own(Oid typid, const Reading *reading);
+
+/* Whether the transaction of the reading created the relation. */
+bool is_created_here(Oid relid, const Reading *reading);
 
 } // namespace schemasync::pg::catalog

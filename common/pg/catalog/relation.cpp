@@ -7,20 +7,12 @@
 #include "pg/compat.hpp"
 
 extern "C" {
-#include "access/sysattr.h"
-#include "access/transam.h"
-#include "access/xact.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_partitioned_table.h"
 #include "commands/defrem.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/ruleutils.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 }
 
@@ -28,39 +20,7 @@ namespace schemasync::pg::catalog {
 
 namespace {
 
-constexpr char fingerprint_key[] = "\"fingerprint\":\"";
-
 // ---- leaves: may ereport; plain data only ----
-
-bool
-is_ours(TransactionId xid, const Reading *reading)
-{
-	if (reading != nullptr && reading->xids != nullptr)
-		return bsearch(&xid, reading->xids, static_cast<size_t>(reading->xid_count), sizeof(TransactionId),
-		               xidComparator) != nullptr;
-	return !HistoricSnapshotActive() && TransactionIdIsCurrentTransactionId(xid);
-}
-
-/*
- * The rows of the system columns are written once, when the relation is created, and (short of a GRANT on both of
- * them) never again: so their xmin is the transaction that created it.
- */
-bool
-was_created_here(Oid relid, const Reading *reading)
-{
-	constexpr AttrNumber witnesses[] = {SelfItemPointerAttributeNumber, TableOidAttributeNumber};
-
-	for (AttrNumber attnum : witnesses) {
-		HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(attnum));
-		if (!HeapTupleIsValid(tuple))
-			return false;
-		TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
-		ReleaseSysCache(tuple);
-		if (!TransactionIdIsNormal(xmin) || !is_ours(xmin, reading))
-			return false;
-	}
-	return true;
-}
 
 void
 append_parents(StringInfo out, Oid relid)
@@ -152,25 +112,8 @@ append_relation_reference(StringInfo out, const char *name, Oid relid)
 	json::end_object(out);
 }
 
-void
-append_fingerprint(StringInfo out, int start)
-{
-	json::string(out, "fingerprint", hash_digits(out->data + start, out->len - start));
-}
-
-char *
-copy_fingerprint(const char *json)
-{
-	/* the last one: a quoted text before it cannot hold the unescaped key */
-	const char *found = nullptr;
-
-	for (const char *at = json; (at = strstr(at, fingerprint_key)) != nullptr; at++)
-		found = at + sizeof(fingerprint_key) - 1;
-	return found != nullptr ? pnstrdup(found, 16) : nullptr;
-}
-
 bool
-append_relation(StringInfo out, Oid relid, const Reading *reading)
+append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 {
 	HeapTuple tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
 
@@ -203,9 +146,13 @@ append_relation(StringInfo out, Oid relid, const Reading *reading)
 	append_columns(out, subject);
 	append_constraints(out, subject);
 	append_indexes(out, subject);
-	append_fingerprint(out, start);
+	bool own = reading != nullptr && reading->as_of != 0 && is_relation_own(relid, reading);
+	append_tail(out, start, own, reading, facts);
 	json::number(out, "filenode", form->relfilenode);
-	json::boolean(out, "created_here", was_created_here(relid, reading));
+	bool created_here = is_created_here(relid, reading);
+	json::boolean(out, "created_here", created_here);
+	if (facts != nullptr)
+		facts->created_here = created_here;
 	json::end_object(out);
 	return true;
 }

@@ -231,7 +231,7 @@ append_type_reference(StringInfo out, const char *name, Oid typid, int32 typmod)
 }
 
 bool
-append_type(StringInfo out, Oid typid)
+append_type(StringInfo out, Oid typid, const Reading *reading, Facts *facts)
 {
 	HeapTuple tuple = SearchSysCacheCopy1(TYPEOID, ObjectIdGetDatum(typid));
 
@@ -262,7 +262,8 @@ append_type(StringInfo out, Oid typid)
 	default:
 		break;
 	}
-	append_fingerprint(out, start);
+	bool own = reading != nullptr && reading->as_of != 0 && is_type_own(typid, reading);
+	append_tail(out, start, own, reading, facts);
 	json::end_object(out);
 	return true;
 }

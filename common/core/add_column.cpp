@@ -1,0 +1,235 @@
+/*
+ * Columns that are new on the publisher: what the rows that were there got, and how the subscriber's get the
+ * same.
+ */
+#include <algorithm>
+
+#include "core/merge_internal.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::merge {
+namespace {
+
+/* The default a new column's rows would get: its own, else that of its domain. */
+const std::optional<state::Expression> &
+effective_default(const state::Column &column)
+{
+	return column.default_expr ? column.default_expr : column.domain_default;
+}
+
+/* Whether the default is a constant whose value, as text, is this one: then it alone gives the rows their
+ * value. */
+bool
+is_constant(const state::Expression &expression, const std::string &value)
+{
+	auto all = sql::tokens(expression.sql);
+	if (!all || all->empty() || !expression.refs.empty())
+		return false;
+	const sql::Token &first = (*all)[0];
+	if (all->size() == 1 && first.kind == sql::Token::Kind::Number)
+		return first.text == value;
+	if (all->size() == 1 && first.kind == sql::Token::Kind::Word)
+		return (first.text == "true" && value == "t") || (first.text == "false" && value == "f");
+	if (first.text != sql::literal(value))
+		return false;
+	/* nothing but ::type may follow, and a second cast could change the value */
+	return std::count_if(all->begin(), all->end(),
+	                     [](const sql::Token &token) { return token.text == ":"; }) == 2 &&
+	       (*all)[1].text == ":";
+}
+
+} // namespace
+
+void
+RelationMerge::add_columns()
+{
+	for (const state::Column &column : theirs_->columns)
+		if (find_column(*base_, column.attnum) == nullptr)
+			add_column(column);
+}
+
+/*
+ * What the publisher's existing rows have in a new column.
+ *
+ * A default that came with the column is stored as the missing value, or the table was rewritten. Without
+ * either, the default was set afterwards and the rows are NULL. After a rewrite the two cannot be told apart,
+ * unless the captured command has no SET DEFAULT in it.
+ */
+Fill
+RelationMerge::fill_of(const state::Column &column, std::string &constant) const
+{
+	if (!has_rows())
+		return Fill::NoRows;
+	if (column.generated != 0)
+		return Fill::Evaluate;
+	if (column.identity != 0)
+		return Fill::PerRow;
+	if (column.missing) {
+		constant = *column.missing;
+		return Fill::Constant;
+	}
+	for (const state::Relation *descendant : input_.descendants)
+		if (const state::Column *inherited = find_column(*descendant, column.name);
+		    inherited && inherited->missing) {
+			constant = *inherited->missing;
+			return Fill::Constant;
+		}
+	const std::optional<state::Expression> &value = effective_default(column);
+	if (!value)
+		return Fill::Null;
+	bool set_later = !command_.captured || has_subcommand("AT_ColumnDefault");
+	bool stores_nothing = theirs_->relkind == 'p' && input_.descendants.empty();
+	if (!rewritten() && column.default_expr && !(stores_nothing && !set_later))
+		return Fill::Null;
+	if (value->volatility == 'v')
+		return Fill::PerRow;
+	return value->volatility == 'i' && !set_later ? Fill::Evaluate : Fill::Unread;
+}
+
+void
+RelationMerge::add_column(const state::Column &column)
+{
+	std::string change = "column " + sql::shown(column.name) + " " + column.type.sql + " was added";
+	if (base_->published_columns && has_rows()) {
+		Operation &operation = on_column(Op::PublishColumn, column.name,
+		                                 "column " + sql::shown(column.name) + " is published now");
+		refuse(operation, Reason::DefaultUnreadable,
+		       "The values that its rows already have are not in the stream.");
+		return teach(operation, shown_table());
+	}
+	if (LocalColumn *local = local_named(column.name))
+		return adopt_column(column, *local);
+
+	Operation &operation = on_column(Op::AddColumn, column.name, std::move(change));
+	std::string constant;
+	Fill fill = fill_of(column, constant);
+	const std::optional<state::Expression> &value = effective_default(column);
+	bool evaluated = fill == Fill::Evaluate || column.generated != 0;
+	if (!prove_type(operation, column.type, column.collation) || !prove(operation, value, evaluated))
+		return teach(operation, shown_table());
+	if (column.generated == 'v' && facts_.server_version() != 0 && facts_.server_version() < 180000) {
+		refuse(operation, Reason::UnsupportedObject,
+		       "The subscriber's server has no virtual generated columns.");
+		return teach(operation, shown_table());
+	}
+	if (fill == Fill::Constant && value && value->volatility != 'i' &&
+	    policy_.stable_defaults == Choice::Refuse) {
+		operation.suggested_sql = sql::join(add_column_sql(column, fill, constant), ";\n");
+		refuse(operation, Reason::PolicyRefuse, "The subscription has stable_defaults = refuse.");
+		return teach(operation, shown_table());
+	}
+	if (fill == Fill::Unread || fill == Fill::PerRow) {
+		if (!input_.rows_follow)
+			return refuse_fill(operation, column, fill);
+		carry_column(operation, column);
+	} else {
+		operation.sql = add_column_sql(column, fill, constant);
+		if (fill == Fill::Constant && value && value->volatility != 'i')
+			operation.detail = "Existing rows get the value that the publisher stored for them.";
+	}
+	columns_.push_back({nullptr, column.attnum, column.name, false, false, true});
+}
+
+std::vector<std::string>
+RelationMerge::add_column_sql(const state::Column &column, Fill fill, const std::string &constant) const
+{
+	std::vector<std::string> result;
+	std::string add = "ADD COLUMN ";
+	bool pinned =
+	    fill == Fill::Constant && !(column.default_expr && is_constant(*column.default_expr, constant));
+	if (column.sequence && column.identity == 0)
+		result.push_back(create_sequence(*column.sequence));
+	if (pinned) {
+		add += column_clause(column, false, false) + " DEFAULT " + sql::literal(constant) +
+		       "::" + type_sql(column.type);
+		if (column.not_null)
+			add += " NOT NULL";
+		result.push_back(alter(add));
+		result.push_back(alter_column(column.name, column.default_expr ? "SET DEFAULT " + default_sql(column)
+		                                                               : "DROP DEFAULT"));
+	} else if (fill == Fill::Null && column.default_expr) {
+		result.push_back(alter(add + column_clause(column, false, true)));
+		result.push_back(alter_column(column.name, "SET DEFAULT " + default_sql(column)));
+	} else {
+		result.push_back(alter(add + column_clause(column, true, true)));
+	}
+	if (column.sequence && column.identity == 0)
+		result.push_back(sequence_owned_by(*column.sequence, table(), column.name));
+	for (std::string &more : physical_sql(column, table()))
+		result.push_back(std::move(more));
+	return result;
+}
+
+/* Bare at first; what the rows must fulfil comes when they have their values. */
+void
+RelationMerge::carry_column(Operation &operation, const state::Column &column) const
+{
+	operation.verdict = Verdict::Carry;
+	operation.detail = "Existing rows get the values that the publisher sent.";
+	operation.sql = {alter("ADD COLUMN " + column_clause(column, false, false))};
+	if (column.not_null)
+		operation.sql_after.push_back(alter_column(column.name, "SET NOT NULL"));
+	if (column.identity != 0) {
+		operation.sql_after.push_back(alter_column(column.name, "ADD " + default_sql(column)));
+	} else if (column.default_expr) {
+		if (column.sequence)
+			operation.sql_after.push_back(create_sequence(*column.sequence));
+		operation.sql_after.push_back(alter_column(column.name, "SET DEFAULT " + default_sql(column)));
+		if (column.sequence)
+			operation.sql_after.push_back(sequence_owned_by(*column.sequence, table(), column.name));
+	}
+	for (std::string &more : physical_sql(column, table()))
+		operation.sql.push_back(std::move(more));
+}
+
+void
+RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fill fill)
+{
+	const std::optional<state::Expression> &value = effective_default(column);
+	std::string what = column.identity != 0 ? "identity values"
+	                   : value              ? "DEFAULT " + value->sql
+	                                        : "its values";
+	operation.suggested_sql = alter("ADD COLUMN " + column_clause(column, false, false));
+	if (fill == Fill::PerRow)
+		refuse(operation, Reason::VolatileDefault,
+		       "Each existing row of the publisher got a value of its own (" + what +
+		           "), and those values are not in the stream: evaluated here it would give others.");
+	else
+		refuse(operation, Reason::DefaultUnreadable,
+		       "The existing rows of the publisher got one value (" + what +
+		           ") when the column was added, but the table was rewritten since and the value is not "
+		           "stored any more.");
+	teach(operation, shown_table(),
+	      "ALTER TABLE " + shown_table() + " ADD COLUMN " + sql::shown(column.name) + " " + column.type.sql +
+	          "; then ALTER COLUMN ... SET DEFAULT; then UPDATE the existing rows (the values travel as "
+	          "rows); then SET NOT NULL.");
+}
+
+/* The subscriber has a column of the new column's name: made in advance by hand, or something else. */
+void
+RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
+{
+	Operation &operation =
+	    on_column(Op::AddColumn, column.name,
+	              "column " + sql::shown(column.name) + " " + column.type.sql + " was added");
+	bool free = local.publisher == 0 && local.column != nullptr;
+	if (free &&
+	    (same_local_type(column.type, local.column->type) ||
+	     takes_every_value(local.column->type, column.type)) &&
+	    (local.column->generated != 0) == (column.generated != 0)) {
+		satisfy(operation, "The subscriber has this column.");
+		local.publisher = column.attnum;
+		local.adopted = true;
+		return;
+	}
+	std::string there = local.column != nullptr ? local.column->type.sql : "another column";
+	operation.suggested_sql =
+	    alter("RENAME COLUMN " + sql::ident(local.name) + " TO " + sql::ident(local.name + "_local"));
+	refuse(operation, Reason::LocalNameTaken,
+	       "The subscriber has a column " + sql::shown(local.name) + " of its own: " + there +
+	           ", the publisher's is " + column.type.sql + ".");
+	teach(operation, shown_table());
+}
+
+} // namespace schemasync::merge

@@ -1,0 +1,61 @@
+/*
+ * What a marker of the event triggers says of a command (docs/wire.md, `schemasync.ddl`): hints beside the
+ * states.
+ *
+ * Zone: core.
+ */
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/state.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::merge {
+
+using state::AttrNumber;
+using state::Oid;
+
+/* One column whose type a command changed: whether there was a USING clause, and what it (or the implied
+ * cast) was. */
+struct UsingHint {
+	Oid relation = 0;
+	AttrNumber attnum = 0;
+	bool given = false;
+	std::optional<state::Expression> expr;
+};
+struct RewriteHint {
+	Oid relation = 0;
+	int reason = 0; /* AT_REWRITE_* of the server: 1 persistence, 2 default value, 4 type, 8 access method */
+	std::int64_t rows = 0;
+	bool carried = false;
+};
+struct DroppedObject {
+	std::string class_name, type, schema, name, identity;
+	Oid oid = 0;
+	int subid = 0;
+	bool original = false;
+};
+struct TouchedObject {
+	std::string class_name, type, schema, identity;
+	Oid oid = 0;
+	int subid = 0;
+	bool extension = false;
+};
+struct Command {
+	bool captured = false; /* false: only inferred from a state, everything below is empty */
+	std::string tag, statement, user;
+	std::vector<std::pair<std::string, std::string>> settings;
+	std::vector<std::string> subcommands;
+	std::vector<UsingHint> using_hints;
+	std::vector<RewriteHint> rewrites;
+	std::vector<TouchedObject> objects;
+	std::vector<DroppedObject> dropped;
+};
+
+} // namespace schemasync::merge

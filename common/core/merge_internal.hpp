@@ -1,0 +1,214 @@
+/*
+ * The merge of one relation, in the making: what its parts (columns, type changes, constraints, indexes,
+ * table) share. Included by the sources of the merge only.
+ *
+ * Zone: core.
+ */
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/merge.hpp"
+#include "core/sql.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::merge {
+
+/* What became of the rows that were there when a column was added, or when one changed its type. */
+enum class Fill : std::uint8_t {
+	NoRows,   /* there are none */
+	Null,     /* they read as NULL */
+	Constant, /* all have the one stored value */
+	Evaluate, /* an immutable default gives each the same value everywhere */
+	Unread,   /* one value, but it is not to be had */
+	PerRow,   /* each got its own */
+};
+
+/* What a conversion depends on beside the value. */
+struct Conversion {
+	enum class Effect : std::uint8_t { Coercible, Immutable, Settings, Unknown } effect = Effect::Unknown;
+	std::vector<std::string_view> settings;
+	std::string why; /* Unknown: why it is not known */
+};
+
+/* The conversion that ALTER COLUMN TYPE without USING does. */
+Conversion conversion(const state::TypeRef &from, const state::TypeRef &to, const LocalFacts &facts);
+/* The conversion by an expression over the columns. */
+Conversion conversion(const state::Expression &expression, const state::Relation &relation);
+
+const state::Column *find_column(const state::Relation &relation, AttrNumber attnum);
+const state::Column *find_column(const state::Relation &relation, std::string_view name);
+
+/* A column of the subscriber and the name it has at this point of the plan. */
+struct LocalColumn {
+	const state::Column *column = nullptr; /* null: added by the plan */
+	AttrNumber publisher = 0;              /* 0: the subscriber's own */
+	std::string name;
+	bool dropped = false;
+	bool adopted = false; /* was the subscriber's own and is now the publisher's new column */
+	bool added = false;
+};
+
+/* A constraint or an index on the three sides, matched by oid or, where the server made it anew, by name. */
+template <typename T>
+struct Triple {
+	const T *base = nullptr;
+	const T *theirs = nullptr;
+	const T *ours = nullptr;
+};
+
+class RelationMerge {
+public:
+	RelationMerge(const RelationInput &input, const Command &command, const Policy &policy,
+	              const LocalFacts &facts);
+	Result run();
+
+private:
+	/* --- shared (relation_merge.cpp) --- */
+	void load_columns();
+	Operation &add(Op op, const std::string &identity, std::string change);
+	Operation &on_column(Op op, std::string_view column, std::string change);
+	Operation &on_table(Op op, std::string change);
+	std::string
+	table() const
+	{
+		return sql::qualified(schema_, name_);
+	}
+	std::string
+	alter(std::string_view action) const
+	{
+		return "ALTER TABLE " + table() + " " + std::string(action);
+	}
+	std::string alter_column(std::string_view column, std::string_view action) const;
+	std::string
+	shown_table() const
+	{
+		return sql::shown(schema_, name_);
+	}
+	std::string
+	shown_column(std::string_view column) const
+	{
+		return shown_table() + "." + sql::shown(column);
+	}
+	LocalColumn *local_of(AttrNumber publisher);
+	LocalColumn *local_named(std::string_view name);
+	bool same_local_type(const state::TypeRef &theirs, const state::TypeRef &ours) const;
+	bool takes_every_value(const state::TypeRef &ours, const state::TypeRef &theirs) const;
+	const RewriteHint *rewrite_hint() const;
+	const UsingHint *using_hint(AttrNumber attnum) const;
+	bool has_subcommand(std::string_view name) const;
+	bool has_dropped(std::string_view class_name, Oid oid) const;
+	bool has_rows() const;
+	/* Whether the publisher's table was rewritten between base and theirs; true when that is not known. */
+	bool rewritten() const;
+	bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact);
+	bool prove_type(Operation &operation, const state::TypeRef &type, std::string_view collation);
+	/* Foreign keys that the publisher's CASCADE dropped too become statements; anything else refuses. Whether
+	 * all are. */
+	bool release_dependents(Operation &operation, AttrNumber local_attnum);
+	std::string renamed(std::string_view expression) const;
+	bool same_expression(const std::optional<state::Expression> &base,
+	                     const std::optional<state::Expression> &theirs) const;
+	void finish();
+
+	/* --- the parts --- */
+	void create();              /* table.cpp */
+	void adopt();               /* table.cpp */
+	void drop();                /* table.cpp */
+	void table_names();         /* table.cpp */
+	void table_detach();        /* table.cpp */
+	void table_properties();    /* table.cpp */
+	void table_parents();       /* table.cpp */
+	void replica_identity();    /* table.cpp */
+	void table_rewrite();       /* table.cpp */
+	void unsupported_changes(); /* table.cpp */
+	void drop_columns();        /* columns.cpp */
+	void drop_column(const state::Column &column);
+	void rename_columns(); /* columns.cpp */
+	void add_columns();    /* add_column.cpp */
+	void add_column(const state::Column &column);
+	void adopt_column(const state::Column &column, LocalColumn &local);
+	void refuse_fill(Operation &operation, const state::Column &column, Fill fill);
+	Fill fill_of(const state::Column &column, std::string &constant) const;
+	std::vector<std::string> add_column_sql(const state::Column &column, Fill fill,
+	                                        const std::string &constant) const;
+	void carry_column(Operation &operation, const state::Column &column) const;
+	void change_types(); /* type_change.cpp */
+	bool change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
+	                 const LocalColumn &local, std::string &using_clause);
+	bool carry_type(Operation &operation, const state::Column &theirs, const LocalColumn &local,
+	                std::string &using_clause);
+	bool names_agree(std::string &why);
+	void column_attributes(); /* column_attributes.cpp */
+	void generated(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void identity(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void owned_sequence(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void not_null(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void physical(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	void match_constraints(); /* constraints.cpp */
+	void drop_constraints();
+	void rename_constraints();
+	void add_constraints();
+	void add_constraint(const Triple<state::Constraint> &triple);
+	void alter_constraint(const Triple<state::Constraint> &triple);
+	void match_indexes(); /* indexes.cpp */
+	void drop_indexes();
+	void rename_indexes();
+	void add_indexes();
+
+	const RelationInput &input_;
+	const Command &command_;
+	const Policy &policy_;
+	const LocalFacts &facts_;
+	const state::Relation *base_;
+	const state::Relation *theirs_;
+	const state::Relation *ours_;
+	std::string schema_, name_; /* of the local table at this point of the plan */
+	std::vector<LocalColumn> columns_;
+	std::vector<Triple<state::Constraint>> constraints_;
+	std::vector<Triple<state::Index>> indexes_;
+	Result result_;
+};
+
+/* Appends an operation with the verdict forward. The reference lives until the next one is appended. */
+Operation &add_operation(Result &result, Op op, const std::string &identity, std::string change);
+const LocalFacts &no_facts();
+
+/* Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is
+ * proven. */
+bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
+           const LocalFacts &facts);
+/* The same for a type and a collation: both there, and what they claim to be. */
+bool prove_type(Operation &operation, const state::TypeRef &type, std::string_view collation,
+                const LocalFacts &facts);
+
+/* Verdicts other than forward. */
+void satisfy(Operation &operation, std::string detail);
+void ignore(Operation &operation, std::string detail);
+void refuse(Operation &operation, Reason reason, std::string detail);
+/* Fills in hint (and keeps suggested_sql) of a refusal, from its reason; `next_time` is a safer way to write
+ * the change. */
+void teach(Operation &operation, std::string_view table, std::string_view next_time = {});
+/* schema_changes = refuse | ignore, over everything. */
+void apply_schema_changes(Result &result, const Policy &policy);
+
+/* Clauses, from render.cpp. */
+std::string type_sql(const state::TypeRef &type);
+std::string column_clause(const state::Column &column, bool with_default, bool with_not_null);
+std::string sequence_options(const state::Sequence &sequence);
+std::string create_sequence(const state::Sequence &sequence);
+std::string sequence_owned_by(const state::Sequence &sequence, std::string_view table,
+                              std::string_view column);
+std::vector<std::string> physical_sql(const state::Column &column, const std::string &table);
+std::string default_sql(const state::Column &column);
+std::string create_index_sql(const state::Index &index, std::string_view schema, std::string_view table,
+                             bool concurrently);
+std::string options_sql(const std::vector<std::string> &options);
+
+} // namespace schemasync::merge

@@ -1,0 +1,108 @@
+/*
+ * What a refusal tells the person who has to act: the steps that go on from here.
+ *
+ * Every command in a hint is one that exists; "{subscription}" and "{table}" stand for names that the caller
+ * knows.
+ */
+#include "core/merge_internal.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::merge {
+namespace {
+
+constexpr std::string_view resume = "SELECT schemasync_resume('{subscription}');";
+
+std::string
+with_carry()
+{
+	return "Or have the publisher send the rows of such changes from now on: SELECT "
+	       "schemasync_alter_subscription('{subscription}', options => '{\"rewrites\": \"carry\"}');";
+}
+
+std::string
+with_resync(std::string_view table)
+{
+	return "Or copy the table afresh: SELECT schemasync_resync('{subscription}', " + sql::literal(table) +
+	       ");";
+}
+
+std::string
+run(const Operation &operation)
+{
+	return operation.suggested_sql.empty() ? "Bring the subscriber's table to the publisher's state by hand."
+	                                       : "On the subscriber run the suggested SQL.";
+}
+
+std::vector<std::string>
+steps(const Operation &operation, std::string_view table)
+{
+	switch (operation.reason) {
+	case Reason::VolatileDefault:
+	case Reason::DefaultUnreadable:
+		return {"On the subscriber run the suggested SQL, which adds the column without a default.",
+		        "Fill it with the publisher's values as of this change, by key; then set its default and NOT "
+		        "NULL as on the "
+		        "publisher.",
+		        std::string(resume), with_resync(table), with_carry()};
+	case Reason::TypeChangeUnproven:
+	case Reason::RewriteUnproven:
+		return {"On the subscriber make the same change to the values of existing rows: run the suggested "
+		        "SQL where there is one, "
+		        "under the settings that the command had.",
+		        std::string(resume), with_resync(table), with_carry()};
+	case Reason::RenameUnproven:
+		return {"If it was a rename, run the suggested SQL on the subscriber; if not, drop the one column "
+		        "and add the other.",
+		        std::string(resume),
+		        "Enable the event triggers of schemasync on the publisher, so that commands are recorded."};
+	case Reason::LocalNameTaken:
+		return {run(operation), "Or rename or drop the subscriber's object by hand.", std::string(resume)};
+	case Reason::LocalDependents:
+		return {"Drop or rewrite the objects that are named; they are made again as you like afterwards.",
+		        std::string(resume)};
+	case Reason::LocalDrift:
+		return {"Bring the subscriber's object to the publisher's state by hand.", std::string(resume),
+		        with_resync(table)};
+	case Reason::MissingObject:
+		return {"Make the object that is named on the subscriber, with the publisher's definition.",
+		        std::string(resume)};
+	case Reason::PolicyRefuse:
+		return {run(operation), std::string(resume),
+		        "Or accept it without a change of the subscriber: SELECT schemasync_resolve(refusal_id, "
+		        "'skip');"};
+	default:
+		return {run(operation), std::string(resume), with_resync(table)};
+	}
+}
+
+} // namespace
+
+void
+teach(Operation &operation, std::string_view table, std::string_view next_time)
+{
+	std::vector<std::string> lines = steps(operation, table);
+	if (!next_time.empty())
+		lines.push_back("A safe way to write it: " + std::string(next_time));
+	operation.hint = sql::join(lines, "\n");
+}
+
+Operation
+unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite)
+{
+	const OperationInfo &entry = info(Op::RewriteRows);
+	std::string table = sql::shown(relation.name.schema, relation.name.name);
+	Operation operation;
+	operation.op = Op::RewriteRows;
+	operation.operation = entry.code;
+	operation.object_type = entry.object_type;
+	operation.object_identity = table;
+	operation.change = "table " + table + " was rewritten (" + std::to_string(rewrite.rows) + " rows)";
+	refuse(operation, Reason::RewriteUnproven,
+	       "The publisher rewrote the rows of " + table +
+	           ", but no event trigger recorded the command that did it.");
+	teach(operation, table);
+	return operation;
+}
+
+} // namespace schemasync::merge

@@ -1,0 +1,264 @@
+/*
+ * Columns that stay but whose type, collation or values a command changed.
+ */
+#include <algorithm>
+
+#include "core/merge_internal.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::merge {
+namespace {
+
+using Effect = Conversion::Effect;
+
+/* What a conversion may depend on; search_path and the like are not, everything is qualified. */
+constexpr std::string_view value_settings[] = {
+    "TimeZone",    "DateStyle",  "IntervalStyle", "bytea_output", "extra_float_digits",
+    "lc_monetary", "lc_numeric", "lc_time",       "xmloption"};
+
+/* One column of the statement that changes them all. */
+struct Part {
+	const state::Column *theirs;
+	const LocalColumn *local;
+	std::string using_clause;
+	bool relax; /* it is NULL until its values come */
+};
+
+/* USING that is nothing but the column or its cast to the new type: what no USING would do as well. */
+bool
+is_plain_cast(const state::Expression &expression, const state::Column &column)
+{
+	std::string name = sql::shown(column.name);
+	const std::string &text = expression.sql;
+	return text == name || text == sql::ident(column.name) || text == "(" + name + ")::" + column.type.sql ||
+	       text == name + "::" + column.type.sql;
+}
+
+} // namespace
+
+/*
+ * All columns of one command are changed by one statement: the server computes every USING from the row as it
+ * was, and two that refer to each other's column would otherwise see each other's result.
+ */
+void
+RelationMerge::change_types()
+{
+	std::vector<Part> parts;
+	std::size_t first = result_.operations.size();
+	for (const state::Column &theirs : theirs_->columns) {
+		const state::Column *base = find_column(*base_, theirs.attnum);
+		const LocalColumn *local = local_of(theirs.attnum);
+		if (base == nullptr)
+			continue;
+		const UsingHint *hint = using_hint(theirs.attnum);
+		bool retyped = base->type.oid != theirs.type.oid || base->type.typmod != theirs.type.typmod;
+		bool recollated = base->collation != theirs.collation;
+		bool recomputed =
+		    hint != nullptr && hint->given && !(hint->expr && is_plain_cast(*hint->expr, theirs) && !retyped);
+		if (!retyped && !recollated && !recomputed)
+			continue;
+		std::string column = "column " + sql::shown(theirs.name);
+		std::string change = retyped ? column + " changed from " + base->type.sql + " to " + theirs.type.sql
+		                     : recollated ? column + " has the collation " +
+		                                        (theirs.collation.empty() ? "default" : theirs.collation)
+		                                  : column + " was computed anew";
+		if (hint != nullptr && hint->given && hint->expr)
+			change += " using " + hint->expr->sql;
+		Operation &operation =
+		    on_column(retyped || recollated ? Op::AlterColumnType : Op::RewriteColumn, theirs.name, change);
+		if (local == nullptr) {
+			ignore(operation, "The subscriber does not keep this column.");
+			continue;
+		}
+		std::string using_clause;
+		if (change_type(operation, *base, theirs, *local, using_clause))
+			parts.push_back(
+			    {&theirs, local, using_clause,
+			     operation.verdict == Verdict::Carry && !operation.replace_rows && local->column->not_null});
+	}
+	if (parts.empty())
+		return;
+
+	std::vector<std::string> before, actions, after;
+	for (const Part &part : parts) {
+		const state::Column &ours = *part.local->column;
+		/* the default is converted with the column, which not every default allows */
+		bool drop_default =
+		    ours.default_expr && ours.generated == 0 &&
+		    !(part.theirs->default_expr && ours.default_expr->sql == part.theirs->default_expr->sql);
+		if (drop_default) {
+			before.push_back(alter_column(part.local->name, "DROP DEFAULT"));
+			if (part.theirs->default_expr && part.theirs->generated == 0)
+				after.push_back(alter_column(part.local->name, "SET DEFAULT " + default_sql(*part.theirs)));
+		}
+		if (part.relax)
+			before.push_back(alter_column(part.local->name, "DROP NOT NULL"));
+		actions.push_back(
+		    "ALTER COLUMN " + sql::ident(part.local->name) + " TYPE " + type_sql(part.theirs->type) +
+		    (part.theirs->collation.empty() ? "" : " COLLATE " + part.theirs->collation) + part.using_clause);
+	}
+	std::vector<std::string> statements = before;
+	statements.push_back(alter(sql::join(actions, ", ")));
+	statements.insert(statements.end(), after.begin(), after.end());
+
+	/* it stands with the first that is forwarded and runs under the settings of all */
+	Operation *leader = nullptr;
+	for (std::size_t i = first; i < result_.operations.size(); i++) {
+		Operation &operation = result_.operations[i];
+		if (operation.verdict != Verdict::Forward && operation.verdict != Verdict::Carry)
+			continue;
+		if (leader == nullptr) {
+			leader = &operation;
+			leader->sql = statements;
+			continue;
+		}
+		operation.detail = "One statement changes all columns.";
+		for (auto &setting : operation.settings)
+			if (std::find(leader->settings.begin(), leader->settings.end(), setting) ==
+			    leader->settings.end())
+				leader->settings.push_back(setting);
+		leader->replace_rows = leader->replace_rows || operation.replace_rows;
+		leader->verdict = operation.verdict == Verdict::Carry ? Verdict::Carry : leader->verdict;
+		leader->sql_after.insert(leader->sql_after.end(), operation.sql_after.begin(),
+		                         operation.sql_after.end());
+		operation.sql_after.clear();
+	}
+}
+
+/* The verdict for one column; true when it is a part of the statement. */
+bool
+RelationMerge::change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
+                           const LocalColumn &local, std::string &using_clause)
+{
+	const UsingHint *hint = using_hint(theirs.attnum);
+	bool retyped = operation.op == Op::AlterColumnType;
+	bool given = hint != nullptr && hint->given && !(hint->expr && is_plain_cast(*hint->expr, theirs));
+	bool rows = has_rows();
+	/* values that a USING changed, or that an unseen command may have changed */
+	bool values_known = !given && (command_.captured || !rewritten());
+	const state::Column &ours = *local.column;
+	std::string action =
+	    "TYPE " + type_sql(theirs.type) + (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation);
+	if (given && hint->expr)
+		action += " USING " + hint->expr->sql;
+	operation.suggested_sql = alter_column(local.name, action);
+
+	bool there = same_local_type(theirs.type, ours.type) && theirs.collation == ours.collation;
+	bool wider = takes_every_value(ours.type, theirs.type) && theirs.collation == base.collation;
+	if ((retyped || input_.resumed) && (there || wider) && (values_known || !rows || input_.resumed)) {
+		satisfy(operation, there ? "The subscriber's column is so."
+		                         : "The subscriber's type " + ours.type.sql + " takes every value.");
+		operation.suggested_sql.clear();
+		return false;
+	}
+	Reason reason = retyped ? Reason::TypeChangeUnproven : Reason::RewriteUnproven;
+	auto refused = [&](Reason why, std::string detail) {
+		refuse(operation, why, std::move(detail));
+		teach(operation, shown_table(),
+		      "ADD COLUMN of the new type, UPDATE it from the old one (the values travel as rows), DROP the "
+		      "old column, RENAME.");
+		return false;
+	};
+	if (!prove_type(operation, theirs.type, theirs.collation))
+		return refused(operation.reason, operation.detail);
+	if (retyped && there && !values_known)
+		return refused(reason, "The subscriber's column has the type, but whether its rows were converted in "
+		                       "the same way is not known.");
+	if (!same_local_type(base.type, ours.type) && rows && !there)
+		return refused(Reason::LocalDrift, "The subscriber's column is " + ours.type.sql +
+		                                       ", the publisher's was " + base.type.sql + ".");
+	for (const Dependent &dependent : facts_.dependents(*ours_, ours.attnum))
+		if (dependent.type != "table constraint")
+			return refused(Reason::LocalDependents, "The " + dependent.type + " " + dependent.identity +
+			                                            " of the subscriber depends on the column.");
+
+	Conversion effect;
+	if (given && !hint->expr) {
+		effect.why = "there was a USING clause that could not be read";
+	} else if (given) {
+		effect = conversion(*hint->expr, *theirs_);
+		if (effect.effect != Effect::Unknown && !names_agree(effect.why))
+			effect.effect = Effect::Unknown;
+		using_clause = " USING " + hint->expr->sql;
+	} else if (base.type.oid == theirs.type.oid && base.type.typmod == theirs.type.typmod) {
+		effect.effect = Effect::Coercible; /* only the collation */
+	} else {
+		effect = conversion(base.type, theirs.type, facts_);
+		/* its own rows show that the stored values are what they were */
+		if (effect.effect == Effect::Unknown && !rewritten() && theirs_->relkind != 'p')
+			effect.effect = Effect::Coercible;
+		else if (!command_.captured && effect.effect != Effect::Unknown && rewritten())
+			effect = {Effect::Unknown, {}, "no event trigger recorded whether there was a USING clause"};
+	}
+	if (!rows) {
+		if (!given && effect.effect == Effect::Unknown)
+			using_clause = " USING NULL::" + type_sql(theirs.type);
+		if (given && !hint->expr)
+			using_clause = " USING NULL::" + type_sql(theirs.type);
+		if (!given || !hint->expr || prove(operation, hint->expr, false))
+			return true;
+		return refused(operation.reason, operation.detail);
+	}
+	if (effect.effect != Effect::Unknown && given && !prove(operation, hint->expr, true))
+		return refused(operation.reason, operation.detail);
+	if (effect.effect == Effect::Settings || given)
+		for (std::string_view wanted : value_settings)
+			for (const auto &[name, value] : command_.settings)
+				if (name == wanted && (given || std::find(effect.settings.begin(), effect.settings.end(),
+				                                          name) != effect.settings.end()))
+					operation.settings.emplace_back(name, value);
+	if (effect.effect == Effect::Settings)
+		for (std::string_view needed : effect.settings)
+			if (std::none_of(operation.settings.begin(), operation.settings.end(),
+			                 [&](const auto &known) { return known.first == needed; })) {
+				effect.effect = Effect::Unknown;
+				effect.why = "the session's " + std::string(needed) + " is not known";
+			}
+	if (effect.effect == Effect::Unknown) {
+		operation.settings.clear();
+		if (input_.rows_follow)
+			return carry_type(operation, theirs, local, using_clause);
+		if (!command_.captured && !retyped)
+			reason = Reason::RewriteUnproven;
+		return refused(reason,
+		               "What became of the values of existing rows is not proven: " + effect.why + ".");
+	}
+	operation.suggested_sql.clear();
+	return true;
+}
+
+/* The rows come with their new values: the old ones need not survive the change. */
+bool
+RelationMerge::carry_type(Operation &operation, const state::Column &theirs, const LocalColumn &local,
+                          std::string &using_clause)
+{
+	operation.verdict = Verdict::Carry;
+	operation.suggested_sql.clear();
+	operation.detail = "Existing rows get the values that the publisher sent.";
+	const auto &key = base_->identity_columns;
+	/* rows cannot be found by a key that changes: then they are all put in again */
+	operation.replace_rows = base_->replica_identity == 'f' ||
+	                         std::find(key.begin(), key.end(), theirs.attnum) != key.end() || key.empty();
+	using_clause = " USING NULL::" + type_sql(theirs.type);
+	if (!operation.replace_rows && local.column->not_null)
+		operation.sql_after.push_back(alter_column(local.name, "SET NOT NULL"));
+	return true;
+}
+
+/* A USING expression names the publisher's columns: each must be the subscriber's column of that name. */
+bool
+RelationMerge::names_agree(std::string &why)
+{
+	for (const state::Column &theirs : theirs_->columns) {
+		const LocalColumn *named = local_named(theirs.name);
+		if (find_column(*base_, theirs.attnum) != nullptr && named != nullptr &&
+		    named->publisher != theirs.attnum) {
+			why = "the subscriber's column " + sql::shown(theirs.name) + " is not the publisher's";
+			return false;
+		}
+	}
+	return true;
+}
+
+} // namespace schemasync::merge

@@ -1,0 +1,213 @@
+/*
+ * Rows of table rewrites: announced always, carried as inserts into the transient relation when the client wants them.
+ */
+#include "decoder/announcer.hpp"
+#include "decoder/messages.hpp"
+#include "decoder/output.hpp"
+#include "decoder/publication.hpp"
+#include "decoder/row_filter.hpp"
+#include "decoder/row_writer.hpp"
+#include "pg/catalog/json.hpp"
+
+extern "C" {
+#include "executor/tuptable.h"
+#include "libpq/pqformat.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+}
+
+namespace schemasync::decoder {
+
+namespace catalog = pg::catalog;
+namespace json = pg::json;
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+TableRewrite *
+find_rewrite(const Announcer *announcer, TransactionId top_xid, Oid transient)
+{
+	ListCell *cell;
+
+	foreach(cell, announcer->rewrites) {
+		auto *rewrite = static_cast<TableRewrite *>(lfirst(cell));
+		if (rewrite->top_xid == top_xid && rewrite->transient == transient)
+			return rewrite;
+	}
+	return nullptr;
+}
+
+/* The new heap is written like the table itself, but for its own oid. */
+TableRewrite *
+begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient)
+{
+	Session *session = place.session;
+	MemoryContext caller = MemoryContextSwitchTo(session->cache_context);
+	auto *rewrite = static_cast<TableRewrite *>(palloc0(sizeof(TableRewrite)));
+	RelationEntry *own = &rewrite->entry;
+
+	rewrite->top_xid = place.txn->xid;
+	rewrite->relid = transient->rd_rel->relrewrite;
+	rewrite->transient = RelationGetRelid(transient);
+	rewrite->carried = session->options.rewrites == Rewrites::Carry && entry->actions.pubinsert;
+	own->relid = rewrite->transient;
+	own->valid = true;
+	own->publish_as = rewrite->transient;
+	own->generated_columns = entry->generated_columns;
+	own->context =
+	    AllocSetContextCreate(session->cache_context, "schemasync decoder rewrite", ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(own->context);
+	own->columns = bms_copy(entry->columns);
+	own->new_slot =
+	    MakeSingleTupleTableSlot(CreateTupleDescCopyConstr(RelationGetDescr(transient)), &TTSOpsHeapTuple);
+	MemoryContextSwitchTo(session->cache_context);
+	session->announcer->rewrites = lappend(session->announcer->rewrites, rewrite);
+	MemoryContextSwitchTo(caller);
+	return rewrite;
+}
+
+void
+announce_rewrite(const Place &place, const TableRewrite *rewrite, Relation transient)
+{
+	catalog::Facts facts;
+	Outgoing outgoing;
+
+	int nest_level = catalog::begin_pinned_settings();
+	begin_outgoing(&outgoing);
+	json::number(&outgoing.json, "relation", rewrite->relid);
+	json::number(&outgoing.json, "transient", rewrite->transient);
+	json::boolean(&outgoing.json, "carried", rewrite->carried);
+	json::key(&outgoing.json, "state");
+	if (!append_relation_state(place, rewrite->relid, Include::always, &outgoing, &facts))
+		appendStringInfoString(&outgoing.json, "null");
+	catalog::end_pinned_settings(nest_level);
+	/* the state is on its way to the command's end: the ddl message tells the one that is to be kept */
+	outgoing.notes = NIL;
+	send_outgoing(place, "schemasync.rewrite", &outgoing);
+	if (!rewrite->carried)
+		return;
+	begin_message(place.ctx, false);
+	write_relation(place.ctx->out, place.xid, transient, &rewrite->entry);
+	end_message(place.ctx, Delivery::may_wait, false);
+}
+
+/* Whether the publication's row filter lets a row of the new heap through, read as one of the table. */
+bool
+is_row_published(Session *session, RelationEntry *entry, Relation table, HeapTuple tuple, int columns)
+{
+	ReorderBufferChangeType action = REORDER_BUFFER_CHANGE_INSERT;
+
+	if (entry->filter_executor == nullptr)
+		return true;
+	if (RelationGetNumberOfAttributes(table) != columns)
+		return false;
+	const RowFormat *format = row_format_of(session, entry, table);
+	ExecStoreHeapTuple(tuple, entry->new_slot, false);
+	TupleTableSlot *slot = convert_to_root(format, entry->new_slot, RowVersion::new_row);
+	return passes_row_filter(entry, nullptr, &slot, &action);
+}
+
+void
+send_rewritten_row(const Place &place, TableRewrite *rewrite, Relation transient, HeapTuple tuple)
+{
+	TupleTableSlot *slot = rewrite->entry.new_slot;
+	const RowFormat *format = row_format_of(place.session, &rewrite->entry, transient);
+
+	ExecStoreHeapTuple(tuple, slot, false);
+	begin_message(place.ctx);
+	write_row_header(place.ctx->out, wire::Message::Insert, place.xid, rewrite->transient);
+	pq_sendbyte(place.ctx->out, static_cast<std::uint8_t>(wire::Tuple::New));
+	write_row(place.ctx->out, format, slot);
+	end_message(place.ctx, Delivery::may_wait);
+}
+
+void
+append_rewrite(StringInfo out, Oid relid, int reason, std::int64_t rows, bool carried)
+{
+	json::begin_object(out);
+	json::number(out, "relation", relid);
+	json::number(out, "reason", reason);
+	json::number(out, "rows", rows);
+	json::boolean(out, "carried", carried);
+	json::end_object(out);
+}
+
+} // namespace
+
+void
+receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *, Relation transient, ReorderBufferChange *change)
+{
+	Session *session = session_of(ctx);
+	Oid relid = transient->rd_rel->relrewrite;
+	HeapTuple tuple = pg::compat::new_tuple(change);
+
+	/* a materialized view that is refreshed is not covered, as no view is */
+	if (change->action != REORDER_BUFFER_CHANGE_INSERT || tuple == nullptr ||
+	    !is_covered(session_publications(session), relid))
+		return;
+	Relation table = RelationIdGetRelation(relid);
+	if (table == nullptr)
+		return;
+	RelationEntry *entry = find_relation(session, table);
+	Place place = place_of(ctx, change->txn, change->lsn);
+	bool published = entry->actions.pubinsert || entry->actions.pubupdate || entry->actions.pubdelete;
+	if (published &&
+	    is_row_published(session, entry, table, tuple, RelationGetNumberOfAttributes(transient))) {
+		TableRewrite *rewrite = find_rewrite(session->announcer, place.txn->xid, RelationGetRelid(transient));
+		if (rewrite == nullptr) {
+			rewrite = begin_rewrite(place, entry, transient);
+			announce_rewrite(place, rewrite, transient);
+		}
+		rewrite->rows++;
+		if (rewrite->carried)
+			send_rewritten_row(place, rewrite, transient, tuple);
+	}
+	RelationClose(table);
+}
+
+void
+append_rewrites(const Place &place, const List *marked_relids, const List *marked_reasons, Outgoing *outgoing)
+{
+	Announcer *announcer = place.session->announcer;
+	List *kept = NIL;
+	ListCell *cell;
+	int i = 0;
+
+	json::begin_array(&outgoing->json, "rewrites");
+	foreach(cell, marked_relids) {
+		Oid relid = lfirst_oid(cell);
+		int reason = list_nth_int(marked_reasons, i++);
+		std::int64_t rows = 0;
+		bool carried = false;
+		ListCell *inner;
+
+		foreach(inner, announcer->rewrites) {
+			auto *rewrite = static_cast<const TableRewrite *>(lfirst(inner));
+			if (rewrite->relid == relid && rewrite->top_xid == place.txn->xid) {
+				rows += rewrite->rows;
+				carried = rewrite->carried;
+			}
+		}
+		append_rewrite(&outgoing->json, relid, reason, rows, carried);
+	}
+
+	MemoryContext caller = MemoryContextSwitchTo(place.session->cache_context);
+	foreach(cell, announcer->rewrites) {
+		auto *rewrite = static_cast<TableRewrite *>(lfirst(cell));
+		if (rewrite->top_xid != place.txn->xid) {
+			kept = lappend(kept, rewrite);
+			continue;
+		}
+		if (!list_member_oid(marked_relids, rewrite->relid))
+			append_rewrite(&outgoing->json, rewrite->relid, 0, rewrite->rows, rewrite->carried);
+		MemoryContextDelete(rewrite->entry.context);
+		pfree(rewrite);
+	}
+	list_free(announcer->rewrites);
+	announcer->rewrites = kept;
+	MemoryContextSwitchTo(caller);
+	json::end_array(&outgoing->json);
+}
+
+} // namespace schemasync::decoder
