@@ -262,9 +262,19 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 	return place;
 }
 
+/* The rows were copied, with the shape they had then, at a later point of the stream than this message's. */
+bool
+is_before_copy(const Step &step, Oid publisher_oid)
+{
+	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, publisher_oid); });
+	return row != nullptr && step.boundary.commit_lsn < row->sync_lsn;
+}
+
 bool
 is_current(const Step &step, const state::Relation &theirs)
 {
+	if (is_before_copy(step, theirs.name.oid))
+		return true;
 	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
 	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });

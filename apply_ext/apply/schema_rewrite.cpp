@@ -72,7 +72,8 @@ on_rewrite(Step &step)
 		                         error->what);
 	const auto &message = std::get<state::RewriteMessage>(parsed);
 
-	pg::call([&] { remember(step.boundary.xid, message.relation); });
+	if (!is_before_copy(step, message.relation))
+		pg::call([&] { remember(step.boundary.xid, message.relation); });
 	return false;
 }
 

@@ -95,6 +95,7 @@ void forget_rewrite(TransactionId xid, Oid relation);
 
 /* Whether the relation's base is the state already. */
 bool is_current(const Step &step, const state::Relation &theirs);
+bool is_before_copy(const Step &step, Oid publisher_oid);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
 bool apply_relation(Step &step, const state::Document<state::Relation> &theirs);
 bool apply_dropped_relation(Step &step, Oid publisher_oid);

@@ -18,6 +18,7 @@
 #include "apply_ext/worker/copy_source.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
 #include "access/table.h"
@@ -40,6 +41,7 @@ extern "C" {
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::worker {
@@ -290,18 +292,46 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 }
 
 /*
- * Step 3 for one table, in a transaction of its own.
- *
- * state: what the table is in after it
+ * Brings a table whose copy was interrupted to the shape that it has in the new snapshot, as a change of the stream would. From then on
+ * the stream's older states of it are passed over (apply::is_before_copy), and its older rows too.
  */
 void
-copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, const char *state)
+level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+{
+	char *content = describe_table(source, table);
+	apply::Refused refused = {};
+	bool is_refused = false;
+
+	if (content == nullptr)
+		return;
+	apply::Boundary boundary = {source.position, GetCurrentTimestamp(), InvalidTransactionId, 0};
+	pg::entry([&] {
+		try {
+			(void) apply::on_schema_message(subscription, "schemasync.state", content, boundary);
+		} catch (const apply::Refused &raised) {
+			refused = raised;
+			is_refused = true;
+		}
+	});
+	if (is_refused)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("table \"%s.%s\" was altered on the publisher while its copy was interrupted, and the change is refused: %s",
+		                       table.schema, table.name, refused.reason),
+		                refused.changes != nullptr ? errdetail_internal("%s", refused.changes) : 0,
+		                refused.hint != nullptr ? errhint("%s", refused.hint) : 0));
+}
+
+/* Step 3 for one table, in a transaction of its own. */
+void
+copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, bool resumed)
 {
 	begin();
 	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
 	commit();
 
 	begin();
+	if (resumed)
+		level_table(subscription, source, table);
 	Target target = load_target(subscription.subid, table.oid);
 	std::int64_t rows = 0;
 	if (OidIsValid(target.relid)) {
@@ -314,7 +344,7 @@ copy_table(const catalog::Subscription &subscription, const Source &source, cons
 		table_close(relation, NoLock);
 		CommandCounterIncrement();
 	}
-	set_table_state(subscription, table.oid, state, source.position, rows);
+	set_table_state(subscription, table.oid, "ready", source.position, rows);
 	apply::finish_created(subscription, table.oid);
 	commit();
 	count_applied(rows, 0);
@@ -386,7 +416,7 @@ initial_copy(const catalog::Subscription &subscription)
 		const SourceTable &table = source->tables[i];
 		MemoryContextSwitchTo(context);
 		if (needs_rows(pending, count, table.oid))
-			copy_table(subscription, *source, table, resumed ? "catchup" : "ready");
+			copy_table(subscription, *source, table, resumed);
 		else if (!resumed) {
 			begin();
 			apply::finish_created(subscription, table.oid);

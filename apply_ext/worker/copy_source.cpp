@@ -340,6 +340,19 @@ describe_source(const Source &source)
 	return states;
 }
 
+char *
+describe_table(const Source &source, const SourceTable &table)
+{
+	const char *parameters[] = {psprintf("%u", table.oid), table.columns, table.filter != nullptr ? "true" : "false",
+	                            table.via_root ? "true" : "false"};
+	Rows rows = query(source.sql,
+	                  psprintf("SELECT %s.schemasync_describe_published($1::pg_catalog.oid, $2::pg_catalog.int2[], $3::pg_catalog.bool,"
+	                           " $4::pg_catalog.bool)",
+	                           source.extension_schema),
+	                  4, parameters);
+	return rows.values[0][0];
+}
+
 SourceColumn *
 read_columns(const Source &source, const SourceTable &table, int *count)
 {

@@ -61,6 +61,9 @@ struct States {
 };
 States describe_source(const Source &source);
 
+/* One table's state and types as the content of a schemasync.state message; nullptr when it is gone. */
+char *describe_table(const Source &source, const SourceTable &table);
+
 /* The columns whose values are sent, in attnum order. */
 struct SourceColumn {
 	AttrNumber attnum;
