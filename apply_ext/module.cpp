@@ -3,6 +3,7 @@
  *
  * Zone: server code.
  */
+#include "apply_ext/capture/guard.hpp"
 #include "apply_ext/worker/shared.hpp"
 
 #include "pg/postgres.hpp"
@@ -20,5 +21,6 @@ void
 _PG_init(void)
 {
 	schemasync::worker::init_shared();
+	schemasync::capture::define_guard();
 	MarkGUCPrefixReserved("schemasync");
 }

@@ -147,7 +147,7 @@ send_row(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, 
 		receive_rewritten_row(ctx, txn, relation, change);
 		return;
 	}
-	RelationEntry *entry = find_relation(session, relation);
+	RelationEntry *entry = hold_relation(session, relation);
 	if (!is_published(entry, action))
 		return;
 	if (action == REORDER_BUFFER_CHANGE_DELETE && pg::compat::old_tuple(change) == nullptr) {
@@ -182,7 +182,7 @@ send_truncated(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count, Re
 
 	for (int i = 0; i < count; i++) {
 		Relation relation = relations[i];
-		RelationEntry *entry = find_relation(session, relation);
+		RelationEntry *entry = hold_relation(session, relation);
 
 		if (!entry->actions.pubtruncate)
 			continue;

@@ -16,6 +16,7 @@ namespace schemasync::decoder {
 struct RelationCache {
 	HTAB *entries;
 	RelationEntry *latest; /* changes come in runs of one relation */
+	RelationEntry *held;   /* not to be rebuilt now */
 	List *publications;    /* Publication *, in publication_context */
 	bool publications_valid;
 };
@@ -210,7 +211,7 @@ find_relation(Session *session, Relation relation)
 		return cache->latest;
 
 	RelationEntry *entry = enter_relation(session, relid);
-	if (!entry->valid) {
+	if (!entry->valid && entry != cache->held) {
 		clear_entry(session, entry);
 		if (is_publishable_relation(relation)) {
 			/* in pgoutput's order, which shows when a publication is missing */
@@ -221,6 +222,16 @@ find_relation(Session *session, Relation relation)
 	}
 	cache->latest = entry;
 	return entry;
+}
+
+RelationEntry *
+hold_relation(Session *session, Relation relation)
+{
+	RelationCache *cache = session->relations;
+
+	cache->held = nullptr;
+	cache->held = find_relation(session, relation);
+	return cache->held;
 }
 
 std::uint64_t

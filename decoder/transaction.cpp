@@ -35,6 +35,7 @@ end_opening_message(LogicalDecodingContext *ctx, const ReorderBufferTXN *txn, XL
 		end_message(ctx, Delivery::may_wait, false);
 		begin_message(ctx);
 		write_origin(ctx->out, name, origin_lsn);
+		pfree(name);
 	}
 	end_message(ctx, Delivery::may_wait);
 }

@@ -1,7 +1,7 @@
 #include "apply_ext/apply/ddl_execute.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 #include "apply_ext/worker/shared.hpp"
 
 #include "pg/subtransaction.hpp"
@@ -23,7 +23,8 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
-/* The kinds of statements that the merge renders. Nothing here reads or writes rows, grants, or names a file. */
+/* The kinds of statements that the merge renders. Nothing here reads or writes rows, grants, or names a file.
+ */
 bool
 kind_is_expected(const Node *statement)
 {
@@ -52,7 +53,8 @@ kind_is_expected(const Node *statement)
 	}
 }
 
-/* Errors that say something of the server or the worker, not of the statement: they go on to the worker's own handling. */
+/* Errors that say something of the server or the worker, not of the statement: they go on to the worker's own
+ * handling. */
 bool
 is_no_verdict(int sqlstate)
 {
@@ -85,7 +87,8 @@ execute_once(const Execution &execution)
 	if (execution.checked) {
 		const char *wrong = check_statement(execution.sql);
 		if (wrong != nullptr)
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("statement of schema is not executed: %s", wrong),
+			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			                errmsg("statement of schema is not executed: %s", wrong),
 			                errdetail("The statement was: %s", execution.sql)));
 	}
 	set_parameter("search_path", execution.search_path);
@@ -96,8 +99,9 @@ execute_once(const Execution &execution)
 		set_parameter(execution.settings[i].name, execution.settings[i].value);
 
 	GetUserIdAndSecContext(&saved_user, &saved_context);
-	SetUserIdAndSecContext(execution.run_as, saved_context | (execution.restricted ? SECURITY_RESTRICTED_OPERATION
-	                                                                               : SECURITY_LOCAL_USERID_CHANGE));
+	SetUserIdAndSecContext(execution.run_as,
+	                       saved_context | (execution.restricted ? SECURITY_RESTRICTED_OPERATION
+	                                                             : SECURITY_LOCAL_USERID_CHANGE));
 	SPI_connect();
 	int code = SPI_execute(execution.sql, false, 0);
 	if (code < 0)
@@ -109,7 +113,8 @@ execute_once(const Execution &execution)
 	CommandCounterIncrement();
 }
 
-/* Who holds a lock on the relation now, one line each. Without the text of their statements: it may hold data. */
+/* Who holds a lock on the relation now, one line each. Without the text of their statements: it may hold
+ * data. */
 const char *
 describe_blockers(Oid relid)
 {
@@ -117,15 +122,18 @@ describe_blockers(Oid relid)
 	const char *text;
 	catalog::Internal internal = catalog::begin_internal();
 
-	catalog::run_statement(
-	    "SELECT pg_catalog.string_agg(pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', a.pid,"
+	catalog::run(
+	    "SELECT pg_catalog.string_agg(pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', "
+	    "a.pid,"
 	    " COALESCE(NULLIF(a.application_name, ''), a.backend_type), a.usename, COALESCE(a.state, 'active'),"
 	    " COALESCE(a.xact_start, a.backend_start), l.modes), E'\\n' ORDER BY a.xact_start)"
 	    " FROM (SELECT pid, pg_catalog.string_agg(DISTINCT mode, ', ') AS modes FROM pg_catalog.pg_locks"
-	    "        WHERE locktype = 'relation' AND relation = $1 AND granted AND pid <> pg_catalog.pg_backend_pid()"
-	    "          AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+	    "        WHERE locktype = 'relation' AND relation = $1 AND granted AND pid <> "
+	    "pg_catalog.pg_backend_pid()"
+	    "          AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = "
+	    "pg_catalog.current_database())"
 	    "        GROUP BY pid) l JOIN pg_catalog.pg_stat_activity a USING (pid)",
-	    SPI_OK_SELECT, {catalog::oid_parameter(relid)});
+	    {catalog::as_oid(relid)});
 	text = catalog::result_text(0, 1, caller);
 	catalog::end_internal(internal);
 	return text == nullptr ? "" : text;
@@ -137,7 +145,7 @@ wait_before_retry(int failures)
 {
 	long delay = failures >= 6 ? 5000L : 100L << failures;
 
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, delay, PG_WAIT_EXTENSION);
+	(void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, delay, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }

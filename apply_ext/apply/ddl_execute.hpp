@@ -1,8 +1,9 @@
 /*
- * Executes one statement of schema: checked to be exactly one of the expected form, under the identity, the settings
- * and the lock timeout that are given, so that what fails can be told from what waits.
+ * Executes one statement of schema: checked to be exactly one of the expected form, under the identity, the
+ * settings and the lock timeout that are given, so that what fails can be told from what waits.
  *
- * Called by the schema side of applying (apply/schema*.cpp). Zone: server code (leaves: may ereport, plain data only).
+ * Called by the schema side of applying (apply/schema*.cpp). Zone: server code (leaves: may ereport, plain
+ * data only).
  */
 #pragma once
 
@@ -17,15 +18,15 @@ struct Setting {
 
 struct Execution {
 	const char *sql;
-	Oid run_as;              /* the role that executes it */
-	bool checked;            /* it must be one statement of a kind that the merge makes */
-	bool restricted;         /* in a security-restricted context: what it calls cannot change who it is */
+	Oid run_as;      /* the role that executes it */
+	bool checked;    /* it must be one statement of a kind that the merge makes */
+	bool restricted; /* in a security-restricted context: what it calls cannot change who it is */
 	const char *search_path;
-	Oid waits_for;           /* the relation whose lock it needs, to name those who hold it; may be InvalidOid */
+	Oid waits_for; /* the relation whose lock it needs, to name those who hold it; may be InvalidOid */
 	const Setting *settings;
 	int nsettings;
-	int lock_timeout;        /* ms; 0: wait for ever */
-	int lock_retries;        /* how often it is tried again after a lock timeout */
+	int lock_timeout; /* ms; 0: wait for ever */
+	int lock_retries; /* how often it is tried again after a lock timeout */
 };
 
 enum class Outcome { Done, Failed, LockTimeout };
@@ -37,11 +38,11 @@ struct Executed {
 };
 
 /*
- * Executes in a subtransaction: when it fails nothing of it remains. While it waits again and again for a lock the
- * worker's state is waiting_lock.
+ * Executes in a subtransaction: when it fails nothing of it remains. While it waits again and again for a
+ * lock the worker's state is waiting_lock.
  *
- * errors: an interrupt, a shutdown, a lost connection and exhausted resources are raised, as they say nothing of the
- *         statement; everything else is an Outcome
+ * errors: an interrupt, a shutdown, a lost connection and exhausted resources are raised, as they say nothing
+ * of the statement; everything else is an Outcome
  */
 Executed execute_ddl(const Execution &execution);
 

@@ -4,7 +4,7 @@
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/object.hpp"
 #include "apply_ext/catalog/relation.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 
 #include <string>
 
@@ -27,7 +27,8 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
-/* The local oid of what an expression refers to; the names are qualified, and an unknown one may be an ERROR. */
+/* The local oid of what an expression refers to; the names are qualified, and an unknown one may be an ERROR.
+ */
 Oid
 find_referenced_leaf(const char *kind, const char *name)
 {
@@ -76,27 +77,35 @@ find_referenced(const char *kind, const char *name)
 {
 	Oid oid = InvalidOid;
 
-	return pg::try_in_subtransaction([&] { oid = find_referenced_leaf(kind, name); }) == nullptr ? oid : InvalidOid;
+	return pg::try_in_subtransaction([&] { oid = find_referenced_leaf(kind, name); }) == nullptr ? oid
+	                                                                                             : InvalidOid;
 }
 
 struct DependentRow {
 	const char *type, *identity, *schema, *table, *name;
 };
 
+constexpr char column_dependents[] =
+    "SELECT DISTINCT classid, objid, objsubid FROM pg_catalog.pg_depend"
+    " WHERE deptype = 'n' AND (refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND refobjid = $1"
+    "  AND ($2 = 0 OR refobjsubid = $2)"
+    "  OR $2 = 0 AND refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"
+    "   AND refobjid IN (SELECT t.oid FROM pg_catalog.pg_type t WHERE t.typrelid = $1"
+    "    UNION SELECT t.typarray FROM pg_catalog.pg_type t WHERE t.typrelid = $1))";
+
+constexpr char type_dependents_sql[] =
+    "SELECT DISTINCT classid, objid, objsubid FROM pg_catalog.pg_depend"
+    " WHERE deptype = 'n' AND $2 = 0 AND refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"
+    "  AND refobjid IN (SELECT $1 UNION SELECT t.typarray FROM pg_catalog.pg_type t WHERE t.oid = $1)";
+
 /*
- * What depends normally on a column or on the table as a whole (and its row type), but for the table's own parts. The
- * rule of a view is named as the view.
+ * Names what one of the queries above found, but for the table's own parts. The rule of a view is named as the view.
  */
-constexpr char dependents_sql[] =
-    "WITH d AS (SELECT DISTINCT classid, objid, objsubid FROM pg_catalog.pg_depend"
-    "  WHERE deptype = 'n' AND (refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND refobjid = $1"
-    "   AND ($2 = 0 OR refobjsubid = $2)"
-    "   OR $2 = 0 AND refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"
-    "   AND refobjid IN (SELECT t.oid FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0"
-    "    UNION SELECT t.typarray FROM pg_catalog.pg_type t WHERE t.typrelid = $1 AND $1 <> 0)))"
-    " SELECT DISTINCT i.type, i.identity, COALESCE(k.nspname, i.schema), k.relname, COALESCE(k.conname, i.name, '') FROM d"
-    " LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND r.oid = d.objid"
-    "  AND r.rulename = '_RETURN'"
+constexpr char identify_dependents[] =
+    "WITH d AS (%s)"
+    " SELECT DISTINCT i.type, i.identity, COALESCE(k.nspname, i.schema), k.relname, COALESCE(k.conname, i.name, '')"
+    " FROM d LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass"
+    "  AND r.oid = d.objid AND r.rulename = '_RETURN'"
     " LEFT JOIN (SELECT c.oid, c.conname, c.conrelid, t.relname, n.nspname FROM pg_catalog.pg_constraint c"
     "  JOIN pg_catalog.pg_class t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace) k"
     "  ON d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND k.oid = d.objid"
@@ -110,13 +119,14 @@ constexpr char dependents_sql[] =
     "   SELECT FROM pg_catalog.pg_attrdef a WHERE a.oid = d.objid AND a.adrelid = $1))"
     " ORDER BY 1, 2";
 
+/* oid: a relation (with a column or 0) or a type, as the query takes it. */
 const DependentRow *
-dependents_leaf(Oid relid, AttrNumber attnum, int *count)
+dependents_leaf(const char *query, Oid oid, AttrNumber attnum, int *count)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	catalog::Internal internal = catalog::begin_internal();
-	auto rows = static_cast<int>(catalog::run_statement(
-	    dependents_sql, SPI_OK_SELECT, {catalog::oid_parameter(relid), catalog::integer_parameter(attnum)}));
+	auto rows = static_cast<int>(
+	    catalog::run(psprintf(identify_dependents, query), {catalog::as_oid(oid), catalog::as_int4(attnum)}));
 	auto *result = static_cast<DependentRow *>(MemoryContextAllocZero(caller, sizeof(DependentRow) * (rows + 1)));
 
 	for (int i = 0; i < rows; i++)
@@ -184,6 +194,14 @@ CatalogFacts::type_exists(std::string_view schema, std::string_view name) const
 	return OidIsValid(find_local_type(std::string(schema), std::string(name)));
 }
 
+char
+CatalogFacts::type_kind(std::string_view schema, std::string_view name) const
+{
+	Oid oid = find_local_type(std::string(schema), std::string(name));
+
+	return OidIsValid(oid) ? pg::call([&] { return get_typtype(oid); }) : '\0';
+}
+
 bool
 CatalogFacts::collation_exists(std::string_view name) const
 {
@@ -228,11 +246,11 @@ CatalogFacts::digest(const state::Reference &reference) const
 	return std::string(pg::call([&] { return digest_leaf(reference.kind.c_str(), oid); }));
 }
 
-std::vector<merge::Dependent>
-CatalogFacts::dependents(const state::Relation &relation, state::AttrNumber attnum) const
+static std::vector<merge::Dependent>
+read_dependents(const char *query, Oid oid, AttrNumber attnum)
 {
 	int count = 0;
-	const DependentRow *rows = pg::call([&] { return dependents_leaf(relation.name.oid, attnum, &count); });
+	const DependentRow *rows = pg::call([&] { return dependents_leaf(query, oid, attnum, &count); });
 	std::vector<merge::Dependent> result;
 
 	for (int i = 0; i < count; i++)
@@ -241,10 +259,24 @@ CatalogFacts::dependents(const state::Relation &relation, state::AttrNumber attn
 	return result;
 }
 
+std::vector<merge::Dependent>
+CatalogFacts::dependents(const state::Relation &relation, state::AttrNumber attnum) const
+{
+	return read_dependents(column_dependents, relation.name.oid, attnum);
+}
+
+std::vector<merge::Dependent>
+CatalogFacts::type_dependents(std::string_view schema, std::string_view name) const
+{
+	return read_dependents(type_dependents_sql, find_local_type(std::string(schema), std::string(name)), 0);
+}
+
 int
 CatalogFacts::server_version() const
 {
-	return pg::call([] { return static_cast<int>(strtol(GetConfigOption("server_version_num", false, false), nullptr, 10)); });
+	return pg::call([] {
+		return static_cast<int>(strtol(GetConfigOption("server_version_num", false, false), nullptr, 10));
+	});
 }
 
 } // namespace schemasync::apply

@@ -19,12 +19,16 @@ public:
 	bool relation_exists(std::string_view schema, std::string_view name) const override;
 	bool table_exists(std::string_view schema, std::string_view name) const override;
 	bool type_exists(std::string_view schema, std::string_view name) const override;
+	char type_kind(std::string_view schema, std::string_view name) const override;
 	bool collation_exists(std::string_view name) const override;
 	bool role_exists(std::string_view name) const override;
 	std::optional<state::Name> local_relation(state::Oid publisher_oid) const override;
 	state::Oid local_type(state::Oid publisher_oid) const override;
 	std::optional<std::string> digest(const state::Reference &reference) const override;
-	std::vector<merge::Dependent> dependents(const state::Relation &relation, state::AttrNumber attnum) const override;
+	std::vector<merge::Dependent> dependents(const state::Relation &relation,
+	                                         state::AttrNumber attnum) const override;
+	std::vector<merge::Dependent> type_dependents(std::string_view schema,
+	                                              std::string_view name) const override;
 	int server_version() const override;
 
 private:

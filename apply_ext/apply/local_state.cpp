@@ -21,6 +21,7 @@ extern "C" {
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -97,42 +98,47 @@ describe_leaf(Oid oid, bool is_type)
 	int level = pg::catalog::begin_pinned_settings();
 
 	initStringInfo(&out);
-	bool found = is_type ? pg::catalog::append_type(&out, oid) : pg::catalog::append_relation(&out, oid, nullptr);
+	bool found =
+	    is_type ? pg::catalog::append_type(&out, oid) : pg::catalog::append_relation(&out, oid, nullptr);
 	pg::catalog::end_pinned_settings(level);
 	return found ? out.data : nullptr;
 }
 
+/* Whether the file of one (locked) relation has a block. */
 bool
 one_has_blocks(Oid relid)
 {
-	Relation relation = try_table_open(relid, AccessShareLock);
-
+	Relation relation = try_table_open(relid, NoLock);
 	if (relation == nullptr)
 		return false;
-	bool has = !RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || RelationGetNumberOfBlocks(relation) > 0;
-	if (relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-		has = false;
+	bool has = RELKIND_HAS_STORAGE(relation->rd_rel->relkind) && RelationGetNumberOfBlocks(relation) > 0;
 	table_close(relation, NoLock);
 	return has;
 }
 
 /*
  * A file with blocks may still hold no row: the decision is left to a scan that stops at the first one. It runs as the
- * current (super)user, so that row security hides nothing.
+ * current (super)user, so that row security hides nothing. No lock is waited for here: the change itself does that, with
+ * a timeout.
  */
 bool
 has_rows_leaf(Oid relid)
 {
 	bool blocks = false;
-	List *relations = find_all_inheritors(relid, AccessShareLock, nullptr);
+	List *relations = find_all_inheritors(relid, NoLock, nullptr);
 
-	for (int i = 0; i < list_length(relations) && !blocks; i++)
-		blocks = one_has_blocks(list_nth_oid(relations, i));
+	for (int i = 0; i < list_length(relations); i++) {
+		Oid member = list_nth_oid(relations, i);
+		if (!ConditionalLockRelationOid(member, AccessShareLock))
+			return true;
+		blocks = blocks || one_has_blocks(member);
+	}
 	if (!blocks)
 		return false;
 
-	char *sql = psprintf("SELECT 1 FROM %s LIMIT 1", quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-	                                                                            get_rel_name(relid)));
+	char *sql = psprintf(
+	    "SELECT 1 FROM %s LIMIT 1",
+	    quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)));
 	SPI_connect();
 	SPI_execute(sql, true, 1);
 	bool has = SPI_processed > 0;
@@ -148,8 +154,10 @@ count_leaf(Oid relid, const char *condition)
 	std::int64_t count = -1;
 	bool is_null;
 	int level = NewGUCNestLevel();
-	char *sql = psprintf("SELECT pg_catalog.count(*) FROM %s WHERE %s",
-	                     quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)), condition);
+	char *sql = psprintf(
+	    "SELECT pg_catalog.count(*) FROM %s WHERE %s",
+	    quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
+	    condition);
 
 	set_config_option("search_path", "", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	GetUserIdAndSecContext(&saved_user, &saved_context);
@@ -228,7 +236,8 @@ read_local_relation(Oid relid)
 		return std::nullopt;
 	auto parsed = state::parse_relation(json);
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("state of a local relation cannot be read: " + error->where + ": " + error->what);
+		throw std::runtime_error("state of a local relation cannot be read: " + error->where + ": " +
+		                         error->what);
 	return std::get<state::Relation>(std::move(parsed));
 }
 
@@ -241,7 +250,8 @@ read_local_type(Oid typid)
 		return std::nullopt;
 	auto parsed = state::parse_type(json);
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("state of a local type cannot be read: " + error->where + ": " + error->what);
+		throw std::runtime_error("state of a local type cannot be read: " + error->where + ": " +
+		                         error->what);
 	return std::get<state::Type>(std::move(parsed));
 }
 
@@ -256,7 +266,9 @@ count_rows_where(Oid relid, const std::string &condition)
 {
 	return pg::call([&] {
 		std::int64_t count = -1;
-		return pg::try_in_subtransaction([&] { count = count_leaf(relid, condition.c_str()); }) == nullptr ? count : -1;
+		return pg::try_in_subtransaction([&] { count = count_leaf(relid, condition.c_str()); }) == nullptr
+		           ? count
+		           : -1;
 	});
 }
 

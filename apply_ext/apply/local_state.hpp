@@ -1,6 +1,6 @@
 /*
- * The subscriber's side of the merge: finds the local objects and reads their states with the same builder as the
- * publisher's decoder does.
+ * The subscriber's side of the merge: finds the local objects and reads their states with the same builder as
+ * the publisher's decoder does.
  *
  * Zone: server code; every function throws pg::Error where the server raises.
  */
@@ -15,7 +15,8 @@
 
 namespace schemasync::apply {
 
-/* The oid of a local relation by name, InvalidOid when there is none. An exact look-up: no search path, no permissions. */
+/* The oid of a local relation by name, InvalidOid when there is none. An exact look-up: no search path, no
+ * permissions. */
 Oid find_local_relation(const std::string &schema, const std::string &name);
 bool local_relation_exists(Oid relid);
 Oid owner_of_relation(Oid relid);
@@ -37,8 +38,8 @@ std::optional<state::Type> read_local_type(Oid typid);
 /* Whether the relation (with its children) has a row, visible or not. An empty file needs no scan. */
 bool may_have_rows(Oid relid);
 
-/* The number of rows for which a condition holds, -1 when it could not be counted. The condition is SQL over the relation's
- * columns; it runs as the relation's owner, security-restricted. */
+/* The number of rows for which a condition holds, -1 when it could not be counted. The condition is SQL over
+ * the relation's columns; it runs as the relation's owner, security-restricted. */
 std::int64_t count_rows_where(Oid relid, const std::string &condition);
 
 std::string quote_name(const std::string &name);

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
@@ -15,23 +15,26 @@
 
 extern "C" {
 #include "commands/async.h"
+#include "utils/memutils.h"
 }
 
 namespace schemasync::apply {
 
 namespace {
 
-/* Counts the messages of one transaction that had an effect. Plain data: one transaction is applied at a time. */
+/* Counts the messages of one transaction that had an effect. Plain data: one transaction is applied at a
+ * time. */
 struct {
 	XLogRecPtr commit_lsn;
 	TransactionId xid;
-	int seen;   /* the caller's ordinal of the last message; it starts again when the transaction is tried again */
+	int seen; /* the caller's ordinal of the last message; it starts again when the transaction is tried again
+	           */
 	int counted;
 } current_transaction;
 
 /*
- * The number of a boundary must be the same at each attempt, while the stream repeats a relation's state in each session:
- * only messages that change something count.
+ * The number of a boundary must be the same at each attempt, while the stream repeats a relation's state in
+ * each session: only messages that change something count.
  */
 int
 next_ordinal(const Boundary &boundary, bool counts)
@@ -50,14 +53,15 @@ parsed(state::Parsed<T> result, std::string_view prefix)
 	if (auto *error = std::get_if<state::ParseError>(&result))
 		pg::call([&] {
 			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("message %.*s of the publisher cannot be read", static_cast<int>(prefix.size()), prefix.data()),
+			                errmsg("message %.*s of the publisher cannot be read",
+			                       static_cast<int>(prefix.size()), prefix.data()),
 			                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
 		});
 	return std::get<T>(std::move(result));
 }
 
 bool
-on_state(Step &step)
+on_state(SchemaWork &step)
 {
 	auto message = parsed(state::parse_state_message(step.content), "schemasync.state");
 	bool current = is_current(step, message.relation.value);
@@ -80,11 +84,12 @@ on_state(Step &step)
 }
 
 /*
- * Does the parts of a message in order. One that fails because of another of them (a foreign key still points to what is
- * dropped, a table to refer to is not there yet) is tried again after the rest, as long as that helps.
+ * Does the parts of a message in order. One that fails because of another of them (a foreign key still points
+ * to what is dropped, a table to refer to is not there yet) is tried again after the rest, as long as that
+ * helps.
  */
 void
-do_all(Step &step, std::vector<std::function<bool()>> parts)
+do_all(SchemaWork &step, std::vector<std::function<bool()>> parts)
 {
 	step.may_defer = parts.size() > 1;
 	while (!parts.empty()) {
@@ -111,7 +116,7 @@ check_message(const state::DdlMessage &message)
 }
 
 bool
-on_ddl(Step &step)
+on_ddl(SchemaWork &step)
 {
 	auto message = parsed(state::parse_ddl_message(step.content), "schemasync.ddl");
 
@@ -135,9 +140,10 @@ on_ddl(Step &step)
 			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_type(step, oid); });
 		else if (dropped.class_name == "pg_namespace") {
 			/* asked before the tables in it are dropped and forgotten */
-			bool followed =
-			    pg::call([&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
-			parts.emplace_back([&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
+			bool followed = pg::call(
+			    [&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
+			parts.emplace_back(
+			    [&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
 		}
 	}
 	do_all(step, std::move(parts));
@@ -158,34 +164,51 @@ close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 } // namespace
 
 void
-begin_boundary(Step &step)
+begin_boundary(SchemaWork &step)
 {
 	step.boundary.ordinal = next_ordinal(step.boundary, true);
 	step.decision = pg::call([&] {
-		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn, step.boundary.ordinal);
+		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn,
+		                              step.boundary.ordinal);
 	});
 }
 
 void
-end_boundary(const Step &step)
+end_boundary(const SchemaWork &step)
 {
 	if (step.decision != nullptr && (step.decision->open || step.decision->resolution == nullptr))
 		pg::call([&] { close_leaf(step.subscription, step.decision->refusal_id); });
 }
 
+/*
+ * What the work leaves behind is given back at its end. An error keeps the context: what is thrown lies in
+ * it, and it is a child of the caller's.
+ */
 bool
-on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
-                  const Boundary &boundary)
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
+                  std::string_view content, const Boundary &boundary)
 {
-	Step step(subscription, boundary, content);
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext context = pg::call([] {
+		return AllocSetContextCreate(CurrentMemoryContext, "schemasync schema message",
+		                             ALLOCSET_DEFAULT_SIZES);
+	});
+	bool changed = false;
 
-	if (prefix == "schemasync.state")
-		return on_state(step);
-	if (prefix == "schemasync.ddl")
-		return on_ddl(step);
-	if (prefix == "schemasync.rewrite")
-		return on_rewrite(step);
-	return false; /* a prefix of a later version: what must be understood is announced by the state's version */
+	MemoryContextSwitchTo(context);
+	{
+		SchemaWork step(subscription, boundary, content);
+		if (prefix == "schemasync.state")
+			changed = on_state(step);
+		else if (prefix == "schemasync.ddl")
+			changed = on_ddl(step);
+		else if (prefix == "schemasync.rewrite")
+			changed = on_rewrite(step);
+		/* else a prefix of a later version: what must be understood is announced by the states' version */
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+	return changed;
 }
 
 } // namespace schemasync::apply

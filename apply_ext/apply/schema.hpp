@@ -1,9 +1,10 @@
 /*
- * The schema side of applying: state, ddl and rewrite messages become executed operations and new base states; and the
- * map from a publisher's relation to the local one, which the rows use.
+ * The schema side of applying: state, ddl and rewrite messages become executed operations and new base
+ * states; and the map from a publisher's relation to the local one, which the rows use.
  *
- * Everything here runs inside the local transaction of the publisher's transaction that the message belongs to. The caller has closed
- * its relations (rows keep executor state open) before on_schema_message and must look its relation maps up again after.
+ * Everything here runs inside the local transaction of the publisher's transaction that the message belongs
+ * to. The caller has closed its relations (rows keep executor state open) before on_schema_message and must
+ * look its relation maps up again after.
  *
  * Zone: server code.
  */
@@ -26,30 +27,33 @@ namespace schemasync::apply {
 
 /* Where in the stream a message stands. */
 struct Boundary {
-	XLogRecPtr commit_lsn;     /* the transaction's (begin message: final_lsn); of a streamed transaction known at its commit */
+	XLogRecPtr commit_lsn; /* the transaction's (begin message: final_lsn); of a streamed transaction known at
+	                          its commit */
 	TimestampTz commit_time;
 	TransactionId xid;
-	int ordinal;               /* of schema messages within the transaction, from 1 */
+	int ordinal; /* of schema messages within the transaction, from 1 */
 };
 
 /*
- * Thrown (as a C++ exception, plain data inside) when a change is refused: the caller aborts the transaction, then calls
- * record_refusal in a transaction of its own and stops the worker.
+ * Thrown (as a C++ exception, plain data inside) when a change is refused: the caller aborts the transaction,
+ * then calls record_refusal in a transaction of its own and stops the worker.
  */
 struct Refused {
-	const char *reason, *object_type, *object_identity, *statement, *changes, *drift, *suggested_sql, *hint, *theirs;
+	const char *reason, *object_type, *object_identity, *statement, *changes, *drift, *suggested_sql, *hint,
+	    *theirs;
 	Oid publisher_oid;
 	Boundary boundary;
 };
 
 /*
- * Takes one M message with a prefix that starts with "schemasync.": parses, merges, executes, writes bases and history.
+ * Takes one M message with a prefix that starts with "schemasync.": parses, merges, executes, writes bases
+ * and history.
  *
  * throws:  Refused; pg::Error for an error of the server that is no verdict (connection, interrupt)
  * returns: whether anything of the local schema may have changed (the caller drops its caches)
  */
-bool on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
-                       const Boundary &boundary);
+bool on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
+                       std::string_view content, const Boundary &boundary);
 
 /*
  * To be called after the last change of a publisher's transaction, before the local commit.
@@ -58,7 +62,8 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
  */
 void before_commit(const catalog::Subscription &subscription, const Boundary &boundary);
 
-/* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a transaction. Leaf. */
+/* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a
+ * transaction. Leaf. */
 void record_refusal(const catalog::Subscription &subscription, const Refused &refused);
 
 /*
@@ -66,27 +71,32 @@ void record_refusal(const catalog::Subscription &subscription, const Refused &re
  */
 struct RelationTarget {
 	Oid publisher_oid;
-	Oid relid;                 /* the local relation; InvalidOid: its rows are not applied (not known, being copied, kept out) */
-	bool apply_all;            /* state ready */
-	XLogRecPtr sync_lsn;       /* else: apply only transactions whose commit LSN is at or after it */
+	Oid relid; /* the local relation; InvalidOid: its rows are not applied (not known, being copied, kept out)
+	            */
+	bool apply_all;      /* state ready */
+	XLogRecPtr sync_lsn; /* else: apply only transactions whose commit LSN is at or after it */
 	int ncolumns;
 	AttrNumber *publisher_attnums; /* in the order of base's columns */
-	const char **names;        /* the publisher's names of them */
-	AttrNumber *local_attnums; /* 0: not kept here (drop_column = keep leaves it out) */
+	const char **names;            /* the publisher's names of them */
+	AttrNumber *local_attnums;     /* 0: not kept here (drop_column = keep leaves it out) */
 };
 
-/* Finds it by the publisher's oid in schemasync.relation; nullptr when the subscription does not know it. Leaf; needs a transaction. */
+/* Finds it by the publisher's oid in schemasync.relation; nullptr when the subscription does not know it.
+ * Leaf; needs a transaction. */
 RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid);
 
 /*
- * Adopts the publisher's states as base when a subscription starts (initial copy, copy_schema = false, refresh): creates what is missing
- * when create is set, else checks that what is there fits, and reports every difference at once as an ERROR with one line each in the DETAIL.
+ * Adopts the publisher's states as base when a subscription starts (initial copy, copy_schema = false,
+ * refresh): creates what is missing when create is set, else checks that what is there fits, and reports
+ * every difference at once as an ERROR with one line each in the DETAIL.
  *
- * states: the schemasync_describe() texts of all published relations, parents first; types: those of the types, in order.
- * Phase 1 creates schemas, types, tables (before the rows), phase 2 indexes and constraints (after the rows).
+ * states: the schemasync_describe() texts of all published relations, parents first; types: those of the
+ * types, in order. Phase 1 creates schemas, types, tables (before the rows), phase 2 indexes and constraints
+ * (after the rows).
  */
-void adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes, const char *const *states,
-                  int nstates, bool create, XLogRecPtr sync_lsn, const char *table_state);
+void adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes,
+                  const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
+                  const char *table_state);
 void finish_created(const catalog::Subscription &subscription, Oid publisher_oid);
 
 } // namespace schemasync::apply

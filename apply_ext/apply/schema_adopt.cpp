@@ -1,8 +1,9 @@
 /*
- * The beginning of a subscription: the publisher's states become bases, with what is here already or with what is made
- * from them. Every misfit is reported at once, since a DBA who repairs one wants to see the others too.
+ * The beginning of a subscription: the publisher's states become bases, with what is here already or with
+ * what is made from them. Every misfit is reported at once, since a DBA who repairs one wants to see the
+ * others too.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <optional>
 #include <string>
@@ -36,7 +37,8 @@ struct Adoption {
 	std::vector<std::string> misfits = {};
 };
 
-/* A value of the publisher's type can be stored in the local column; an unknown type's value still has a text. */
+/* A value of the publisher's type can be stored in the local column; an unknown type's value still has a
+ * text. */
 bool
 fits(Oid publisher_type, Oid local_type)
 {
@@ -46,7 +48,8 @@ fits(Oid publisher_type, Oid local_type)
 		get_type_category_preferred(local_type, &category, &preferred);
 		return category == TYPCATEGORY_STRING;
 	}
-	return publisher_type == local_type || can_coerce_type(1, &publisher_type, &local_type, COERCION_ASSIGNMENT);
+	return publisher_type == local_type ||
+	       can_coerce_type(1, &publisher_type, &local_type, COERCION_ASSIGNMENT);
 }
 
 template <typename T>
@@ -55,13 +58,15 @@ parsed(state::Parsed<T> result)
 {
 	if (auto *error = std::get_if<state::ParseError>(&result))
 		pg::call([&] {
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("a state of the publisher cannot be read"),
-			                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
+			ereport(ERROR,
+			        (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("a state of the publisher cannot be read"),
+			         errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
 		});
 	return std::get<T>(std::move(result));
 }
 
-/* Executes what the merge or the renderer made, as `role`; an ERROR of the server goes on with the statement in its context. */
+/* Executes what the merge or the renderer made, as `role`; an ERROR of the server goes on with the statement
+ * in its context. */
 void
 execute(const Adoption &adoption, const std::string &sql, Oid role)
 {
@@ -88,7 +93,7 @@ execute(const Adoption &adoption, const std::string &sql, Oid role)
 Oid
 creation_role(const Adoption &adoption, const std::string &owner)
 {
-	Step step(adoption.subscription, {}, {});
+	SchemaWork step(adoption.subscription, {}, {});
 
 	return apply::creation_role(step, owner);
 }
@@ -123,7 +128,8 @@ adopt_type(Adoption &adoption, const char *text)
 
 /* The local columns of the publisher's, by name; what is missing or does not take its values is a misfit. */
 std::vector<catalog::AttributePair>
-pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Relation &ours, const std::string &identity)
+pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Relation &ours,
+             const std::string &identity)
 {
 	const CatalogFacts facts(adoption.subscription.subid);
 	const merge::ColumnMap map = merge::map_columns_by_name(theirs, ours);
@@ -144,8 +150,9 @@ pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Rel
 		if (!OidIsValid(publisher_type))
 			publisher_type = find_local_type(column.type.schema, column.type.name);
 		if (!pg::call([&] { return fits(publisher_type, own->type.oid); }))
-			adoption.misfits.push_back("column " + quote_name(column.name) + " of table " + identity + " is " + own->type.sql +
-			                           ", which does not take values of " + column.type.sql);
+			adoption.misfits.push_back("column " + quote_name(column.name) + " of table " + identity +
+			                           " is " + own->type.sql + ", which does not take values of " +
+			                           column.type.sql);
 		pairs.push_back({column.attnum, own->attnum});
 	}
 	return pairs;
@@ -161,11 +168,12 @@ adopt_relation(Adoption &adoption, const char *text)
 
 	check_fragments(theirs);
 	if (!OidIsValid(relid) && adoption.create) {
-		Step step(adoption.subscription, {}, {});
+		SchemaWork step(adoption.subscription, {}, {});
 		Sides sides;
 		Oid role = place_of(step, sides, &theirs).run_as;
 		ensure_schema(adoption, theirs.name.schema);
-		for (const std::string &sql : merge::render_create(theirs, adoption.subscription.options.policy).before_rows)
+		for (const std::string &sql :
+		     merge::render_create(theirs, adoption.subscription.options.policy).before_rows)
 			execute(adoption, sql, role);
 		relid = find_local_relation(theirs.name.schema, theirs.name.name);
 		created = true;
@@ -174,7 +182,8 @@ adopt_relation(Adoption &adoption, const char *text)
 	if (OidIsValid(relid))
 		ours = read_local_relation(relid);
 	if (!ours) {
-		adoption.misfits.push_back(OidIsValid(relid) ? identity + " is not a table here" : "table " + identity + " is missing");
+		adoption.misfits.push_back(OidIsValid(relid) ? identity + " is not a table here"
+		                                             : "table " + identity + " is missing");
 		return;
 	}
 	const std::vector<catalog::AttributePair> pairs = pair_columns(adoption, theirs, *ours, identity);
@@ -200,11 +209,11 @@ report_misfits(const Adoption &adoption)
 	for (const std::string &misfit : adoption.misfits)
 		lines += (lines.empty() ? "" : "\n") + misfit;
 	pg::call([&] {
-		ereport(ERROR,
-		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		         errmsg("the tables of subscription \"%s\" do not fit those of the publisher", adoption.subscription.name),
-		         errdetail("%s", lines.c_str()),
-		         errhint("Repair them, or let schemasync create them: copy_schema => true.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("the tables of subscription \"%s\" do not fit those of the publisher",
+		                       adoption.subscription.name),
+		                errdetail("%s", lines.c_str()),
+		                errhint("Repair them, or let schemasync create them: copy_schema => true.")));
 	});
 }
 
@@ -221,7 +230,8 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 		return false;
 	};
 
-	std::erase_if(before.constraints, [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
+	std::erase_if(before.constraints,
+	              [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
 	std::erase_if(before.indexes, [&](const auto &index) { return !is_here(index, ours.indexes); });
 	const CatalogFacts facts(subscription.subid);
 	merge::RelationInput input;
@@ -233,11 +243,12 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	return merge::merge_relation(input, merge::Command{}, subscription.options.policy, &facts);
 }
 
-/* Adds what is missing; a foreign key whose other table is not ready stays. Returns whether all is there now. */
+/* Adds what is missing; a foreign key whose other table is not ready stays. Returns whether all is there now.
+ */
 bool
 complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
 {
-	Step step(subscription, {}, {});
+	SchemaWork step(subscription, {}, {});
 	Sides sides = load_sides(step, publisher_oid, nullptr);
 	if (sides.row == nullptr || !sides.ours)
 		return true;
@@ -278,8 +289,9 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only
 } // namespace
 
 void
-adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes, const char *const *states,
-             int nstates, bool create, XLogRecPtr sync_lsn, const char *table_state)
+adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes,
+             const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
+             const char *table_state)
 {
 	pg::entry([&] {
 		Adoption adoption{
@@ -306,7 +318,9 @@ finish_created(const catalog::Subscription &subscription, Oid publisher_oid)
 				if (!rows[i].created || own != (pass == 0))
 					continue;
 				if (complete(subscription, rows[i].publisher_oid, !own))
-					pg::call([&] { catalog::set_relation_created(subscription.subid, rows[i].publisher_oid, false); });
+					pg::call([&] {
+						catalog::set_relation_created(subscription.subid, rows[i].publisher_oid, false);
+					});
 			}
 	});
 }

@@ -1,7 +1,7 @@
 /*
  * Types, schemas, and the objects that schemasync does not follow.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <cctype>
 #include <optional>
@@ -22,13 +22,14 @@ constexpr char type_class[] = "pg_type";
 constexpr char schema_class[] = "pg_namespace";
 
 const catalog::ObjectRow *
-load(const Step &step, const char *class_name, Oid publisher_oid)
+load(const SchemaWork &step, const char *class_name, Oid publisher_oid)
 {
 	return pg::call([&] { return catalog::load_object(step.subscription.subid, class_name, publisher_oid); });
 }
 
 void
-save(const Step &step, const char *class_name, Oid publisher_oid, Oid local_oid, const std::string &base)
+save(const SchemaWork &step, const char *class_name, Oid publisher_oid, Oid local_oid,
+     const std::string &base)
 {
 	const catalog::ObjectRow row{class_name, publisher_oid, local_oid, base.c_str()};
 
@@ -36,7 +37,7 @@ save(const Step &step, const char *class_name, Oid publisher_oid, Oid local_oid,
 }
 
 void
-forget(const Step &step, const char *class_name, Oid publisher_oid)
+forget(const SchemaWork &step, const char *class_name, Oid publisher_oid)
 {
 	pg::call([&] { catalog::delete_object(step.subscription.subid, class_name, publisher_oid); });
 }
@@ -46,7 +47,8 @@ std::optional<T>
 stored(state::Parsed<T> parsed)
 {
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("stored state of an object cannot be read: " + error->where + ": " + error->what);
+		throw std::runtime_error("stored state of an object cannot be read: " + error->where + ": " +
+		                         error->what);
 	return std::get<T>(std::move(parsed));
 }
 
@@ -65,7 +67,7 @@ find_type(const catalog::ObjectRow *row, const state::Type *base, const state::T
 
 /* Merges one type; theirs null: dropped. */
 bool
-merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
+merge_one_type(SchemaWork &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
 {
 	for (;;) {
 		const catalog::ObjectRow *row = load(step, type_class, publisher_oid);
@@ -80,12 +82,13 @@ merge_one_type(Step &step, Oid publisher_oid, const state::Document<state::Type>
 			ours = read_local_type(local);
 
 		const CatalogFacts facts(step.subscription.subid);
-		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr, step.command,
-		                                              step.subscription.options.policy, &facts);
+		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr,
+		                                         step.command, step.subscription.options.policy, &facts);
 		note_changes(step, result);
 		Place place;
 		place.publisher_oid = publisher_oid;
-		place.run_as = ours ? owner_of_type(local) : creation_role(step, value != nullptr ? value->owner : std::string());
+		place.run_as = ours ? owner_of_type(local)
+		                    : creation_role(step, value != nullptr ? value->owner : std::string());
 		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
 		if (progress == Progress::Later)
 			return false;
@@ -124,7 +127,7 @@ is_followed_class(const std::string &class_name, const std::string &type)
 }
 
 void
-record_ignored_object(Step &step, const std::string &type, const std::string &identity, const char *why)
+record_ignored_object(SchemaWork &step, const std::string &type, const std::string &identity, const char *why)
 {
 	merge::Operation operation;
 
@@ -140,28 +143,27 @@ record_ignored_object(Step &step, const std::string &type, const std::string &id
 } // namespace
 
 bool
-is_current(const Step &step, const state::Type &theirs)
+is_current(const SchemaWork &step, const state::Type &theirs)
 {
 	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
 
-	return row != nullptr && !theirs.fingerprint.empty() &&
-	       strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	return row != nullptr && !theirs.fingerprint.empty() && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool
-apply_type(Step &step, const state::Document<state::Type> &theirs)
+apply_type(SchemaWork &step, const state::Document<state::Type> &theirs)
 {
 	return is_current(step, theirs.value) || merge_one_type(step, theirs.value.name.oid, &theirs);
 }
 
 bool
-apply_dropped_type(Step &step, Oid publisher_oid)
+apply_dropped_type(SchemaWork &step, Oid publisher_oid)
 {
 	return merge_one_type(step, publisher_oid, nullptr);
 }
 
 bool
-apply_schema(Step &step, const state::Document<state::Schema> &theirs)
+apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs)
 {
 	const state::Schema &schema = theirs.value;
 
@@ -193,7 +195,7 @@ apply_schema(Step &step, const state::Document<state::Schema> &theirs)
 }
 
 bool
-apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool followed)
+apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool followed)
 {
 	if (!followed && load(step, schema_class, dropped.oid) == nullptr)
 		return true;
@@ -233,7 +235,7 @@ apply_dropped_schema(Step &step, const merge::DroppedObject &dropped, bool follo
 }
 
 void
-record_ignored(Step &step)
+record_ignored(SchemaWork &step)
 {
 	bool nothing = step.recorded.empty();
 
@@ -241,13 +243,15 @@ record_ignored(Step &step)
 		if (object.extension)
 			record_ignored_object(step, object.type, object.identity, "member of an extension");
 		else if (!is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+			record_ignored_object(step, object.type, object.identity,
+			                      "this class of objects is not followed");
 		else if (nothing)
 			record_ignored_object(step, object.type, object.identity, "changes nothing that is followed");
 	}
 	for (const merge::DroppedObject &object : step.command.dropped)
 		if (object.original && !is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity, "this class of objects is not followed");
+			record_ignored_object(step, object.type, object.identity,
+			                      "this class of objects is not followed");
 	if (step.recorded.empty() && step.command.captured)
 		record_ignored_object(step, "", "", "changes nothing that is followed");
 }

@@ -1,7 +1,7 @@
 /*
  * Refusals: making one from an operation, and recording it.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include "core/reason.hpp"
 #include "core/sql.hpp"
@@ -46,7 +46,7 @@ join(const std::vector<std::string> &lines)
 
 /* The lines of change, with the reason behind the one that was refused. */
 std::string
-explain_changes(const Step &step, const merge::Operation &operation)
+explain_changes(const SchemaWork &step, const merge::Operation &operation)
 {
 	std::vector<std::string> lines;
 	bool marked = false;
@@ -54,23 +54,26 @@ explain_changes(const Step &step, const merge::Operation &operation)
 	for (const std::string &line : step.changes) {
 		bool this_one = !marked && line == operation.change;
 		marked = marked || this_one;
-		lines.push_back(this_one && !operation.detail.empty() ? line + " -- refused: " + operation.detail : line);
+		lines.push_back(this_one && !operation.detail.empty() ? line + " -- refused: " + operation.detail
+		                                                      : line);
 	}
 	if (!marked)
-		lines.push_back((operation.change.empty() ? operation.operation : operation.change) + " -- refused: " + operation.detail);
+		lines.push_back((operation.change.empty() ? operation.operation : operation.change) +
+		                " -- refused: " + operation.detail);
 	return join(lines);
 }
 
 /* The hint's steps with the subscription's name in them, and always the one that goes on. */
 std::string
-explain_way_out(const Step &step, const merge::Operation &operation)
+explain_way_out(const SchemaWork &step, const merge::Operation &operation)
 {
 	constexpr std::string_view placeholder = "{subscription}";
 	const std::string name = sql::literal(step.subscription.name);
 	std::string text = operation.hint;
 
 	for (std::size_t at; (at = text.find(placeholder)) != std::string::npos;) {
-		bool quoted = at > 0 && text[at - 1] == '\'' && at + placeholder.size() < text.size() && text[at + placeholder.size()] == '\'';
+		bool quoted = at > 0 && text[at - 1] == '\'' && at + placeholder.size() < text.size() &&
+		              text[at + placeholder.size()] == '\'';
 		if (quoted)
 			text.replace(at - 1, placeholder.size() + 2, name);
 		else
@@ -87,18 +90,20 @@ explain_way_out(const Step &step, const merge::Operation &operation)
 } // namespace
 
 void
-refuse(const Step &step, const merge::Operation &operation, const Place &place)
+refuse(const SchemaWork &step, const merge::Operation &operation, const Place &place)
 {
 	pg::call([] {
 		if (refusal_context == nullptr)
-			refusal_context = AllocSetContextCreate(TopMemoryContext, "schemasync refusal", ALLOCSET_SMALL_SIZES);
+			refusal_context =
+			    AllocSetContextCreate(TopMemoryContext, "schemasync refusal", ALLOCSET_SMALL_SIZES);
 		MemoryContextReset(refusal_context);
 	});
 	std::string drift;
 	if (place.theirs != nullptr && place.ours != nullptr)
 		drift = merge::describe_drift(*place.theirs, *place.ours,
-		                              place.columns != nullptr ? *place.columns
-		                                                       : merge::map_columns_by_name(*place.theirs, *place.ours));
+		                              place.columns != nullptr
+		                                  ? *place.columns
+		                                  : merge::map_columns_by_name(*place.theirs, *place.ours));
 	else if (place.theirs != nullptr)
 		drift = "the subscriber has no such relation";
 
@@ -124,7 +129,8 @@ sqlstate_of(const char *reason)
 {
 	for (const ReasonInfo &row : reasons)
 		if (row.name == reason)
-			return MAKE_SQLSTATE(row.sqlstate[0], row.sqlstate[1], row.sqlstate[2], row.sqlstate[3], row.sqlstate[4]);
+			return MAKE_SQLSTATE(row.sqlstate[0], row.sqlstate[1], row.sqlstate[2], row.sqlstate[3],
+			                     row.sqlstate[4]);
 	return ERRCODE_INTERNAL_ERROR;
 }
 
@@ -143,29 +149,40 @@ log_refusal(const catalog::Subscription &subscription, const Refused &refused)
 	const char *reason = refused.reason;
 	XLogRecPtr lsn = refused.boundary.commit_lsn;
 
-	ereport(LOG,
-	        (errcode(sqlstate_of(reason)),
-	         errmsg("subscription \"%s\" refused a schema change of %s: %s (%s)", subscription.name,
-	                refused.object_identity != nullptr ? refused.object_identity : "the publisher", reason, summary_of(reason)),
-	         errdetail("%s", refused.changes != nullptr ? refused.changes : ""),
-	         errhint("%s", refused.hint != nullptr ? refused.hint : ""),
-	         errcontext("transaction %u of the publisher, committed at %X/%X%s%s", refused.boundary.xid,
-	                    static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn), refused.statement != nullptr ? ", statement: " : "",
-	                    refused.statement != nullptr ? refused.statement : "")));
+	ereport(LOG, (errcode(sqlstate_of(reason)),
+	              errmsg("subscription \"%s\" refused a schema change of %s: %s (%s)", subscription.name,
+	                     refused.object_identity != nullptr ? refused.object_identity : "the publisher",
+	                     reason, summary_of(reason)),
+	              errdetail("%s", refused.changes != nullptr ? refused.changes : ""),
+	              errhint("%s", refused.hint != nullptr ? refused.hint : ""),
+	              errcontext("transaction %u of the publisher, committed at %X/%X%s%s", refused.boundary.xid,
+	                         static_cast<uint32>(lsn >> 32), static_cast<uint32>(lsn),
+	                         refused.statement != nullptr ? ", statement: " : "",
+	                         refused.statement != nullptr ? refused.statement : "")));
 }
 
 void
 record_refusal(const catalog::Subscription &subscription, const Refused &refused)
 {
-	const catalog::RefusalRow row{
-	    refused.boundary.commit_lsn, refused.boundary.commit_time, refused.boundary.xid, refused.boundary.ordinal,
-	    refused.publisher_oid,       refused.reason,               refused.object_type,  refused.object_identity,
-	    refused.statement,           refused.changes,              refused.drift,        refused.suggested_sql,
-	    refused.hint,                refused.theirs};
+	const catalog::RefusalRow row{refused.boundary.commit_lsn,
+	                              refused.boundary.commit_time,
+	                              refused.boundary.xid,
+	                              refused.boundary.ordinal,
+	                              refused.publisher_oid,
+	                              refused.reason,
+	                              refused.object_type,
+	                              refused.object_identity,
+	                              refused.statement,
+	                              refused.changes,
+	                              refused.drift,
+	                              refused.suggested_sql,
+	                              refused.hint,
+	                              refused.theirs};
 	bool news = catalog::save_refusal(subscription.subid, subscription.name, &row);
 
 	catalog::save_state(subscription.subid, "refused",
-	                    psprintf("%s: %s", refused.reason, refused.object_identity != nullptr ? refused.object_identity : ""));
+	                    psprintf("%s: %s", refused.reason,
+	                             refused.object_identity != nullptr ? refused.object_identity : ""));
 	if (news) {
 		Async_Notify("schemasync", psprintf("refused %s", subscription.name));
 		log_refusal(subscription, refused);

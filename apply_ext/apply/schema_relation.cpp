@@ -1,7 +1,7 @@
 /*
  * One relation of a schema message: its three sides, the merge, what follows from it, and the new base.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -46,8 +46,8 @@ is_taken(const merge::ColumnMap &map, AttrNumber local)
 }
 
 /*
- * The stored pairs without those whose local column is gone. A publisher column that lost its partner that way (a DBA
- * dropped and added a column by hand) finds one by its new name, else by its old one.
+ * The stored pairs without those whose local column is gone. A publisher column that lost its partner that
+ * way (a DBA dropped and added a column by hand) finds one by its new name, else by its old one.
  */
 merge::ColumnMap
 valid_columns(const catalog::RelationRow &row, const state::Relation &base, const state::Relation *theirs,
@@ -63,7 +63,8 @@ valid_columns(const catalog::RelationRow &row, const state::Relation &base, cons
 			lost.push_back(row.pairs[i].publisher);
 	}
 	for (AttrNumber attnum : lost) {
-		const state::Column *named[] = {theirs != nullptr ? column_of(*theirs, attnum) : nullptr, column_of(base, attnum)};
+		const state::Column *named[] = {theirs != nullptr ? column_of(*theirs, attnum) : nullptr,
+		                                column_of(base, attnum)};
 		for (const state::Column *column : named) {
 			const state::Column *own = column == nullptr ? nullptr : column_of(ours, column->name);
 			if (own != nullptr && !is_taken(map, own->attnum)) {
@@ -79,7 +80,8 @@ Oid
 first_relation(std::initializer_list<const state::Relation *> named)
 {
 	for (const state::Relation *relation : named) {
-		Oid relid = relation == nullptr ? InvalidOid : find_local_relation(relation->name.schema, relation->name.name);
+		Oid relid = relation == nullptr ? InvalidOid
+		                                : find_local_relation(relation->name.schema, relation->name.name);
 		if (OidIsValid(relid))
 			return relid;
 	}
@@ -88,7 +90,7 @@ first_relation(std::initializer_list<const state::Relation *> named)
 
 /* Whether the command made the relation, so that all its rows are in the stream. */
 bool
-is_new(const Step &step, const state::Relation &theirs)
+is_new(const SchemaWork &step, const state::Relation &theirs)
 {
 	if (theirs.created_here)
 		return true;
@@ -103,9 +105,10 @@ is_new(const Step &step, const state::Relation &theirs)
 	return false;
 }
 
-/* A published relation that the subscription does not know and that was not made in the stream: its rows must be copied. */
+/* A published relation that the subscription does not know and that was not made in the stream: its rows must
+ * be copied. */
 [[noreturn]] void
-refuse_unknown(Step &step, const state::Relation &theirs, const Sides &sides)
+refuse_unknown(SchemaWork &step, const state::Relation &theirs, const Sides &sides)
 {
 	merge::Operation operation;
 
@@ -148,7 +151,7 @@ pairs_after(const state::Relation &theirs, const state::Relation &ours, const Si
 
 /* Stores theirs as the new base with the local relation and columns as they are now. */
 void
-accept(Step &step, const state::Document<state::Relation> &theirs, const Sides &sides,
+accept(SchemaWork &step, const state::Document<state::Relation> &theirs, const Sides &sides,
        const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
@@ -173,7 +176,7 @@ accept(Step &step, const state::Document<state::Relation> &theirs, const Sides &
 }
 
 bool
-has_rewrite(const Step &step, Oid publisher_oid)
+has_rewrite(const SchemaWork &step, Oid publisher_oid)
 {
 	for (const merge::RewriteHint &rewrite : step.command.rewrites)
 		if (rewrite.relation == publisher_oid)
@@ -186,7 +189,7 @@ has_rewrite(const Step &step, Oid publisher_oid)
 
 /* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
 Progress
-merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
+merge_once(SchemaWork &step, const Sides &sides, const state::Relation *theirs,
            std::vector<std::pair<AttrNumber, std::string>> &local_columns)
 {
 	const CatalogFacts facts(step.subscription.subid);
@@ -200,7 +203,8 @@ merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
 	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
 	input.resumed = step.resumed();
 	input.descendants = step.descendants_of(theirs);
-	merge::Result result = merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
+	merge::Result result =
+	    merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
 	note_changes(step, result);
 	Progress progress = do_operations(step, result, place_of(step, sides, theirs));
 	local_columns = std::move(result.local_columns);
@@ -210,7 +214,7 @@ merge_once(Step &step, const Sides &sides, const state::Relation *theirs,
 } // namespace
 
 Sides
-load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
+load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *theirs)
 {
 	Sides sides;
 
@@ -218,7 +222,8 @@ load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
 	if (sides.row != nullptr) {
 		auto parsed = state::parse_relation(sides.row->base);
 		if (auto *error = std::get_if<state::ParseError>(&parsed))
-			throw std::runtime_error("stored state of a relation cannot be read: " + error->where + ": " + error->what);
+			throw std::runtime_error("stored state of a relation cannot be read: " + error->where + ": " +
+			                         error->what);
 		sides.base = std::get<state::Relation>(std::move(parsed));
 		if (OidIsValid(sides.row->relid) && local_relation_exists(sides.row->relid)) {
 			sides.mapped = true;
@@ -239,12 +244,14 @@ load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs)
 }
 
 Place
-place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
+place_of(const SchemaWork &step, const Sides &sides, const state::Relation *theirs)
 {
 	Place place;
 
 	place.theirs = theirs;
-	place.publisher_oid = theirs != nullptr ? theirs->name.oid : sides.base ? sides.base->name.oid : InvalidOid;
+	place.publisher_oid = theirs != nullptr ? theirs->name.oid
+	                      : sides.base      ? sides.base->name.oid
+	                                        : InvalidOid;
 	if (sides.ours) {
 		place.ours = &*sides.ours;
 		place.columns = &sides.columns;
@@ -254,7 +261,8 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 		/* A partition or child is made by its parent's owner, since nobody else may. */
 		const CatalogFacts facts(step.subscription.subid);
 		for (const state::Name &parent : theirs->parents)
-			if (std::optional<state::Name> local = facts.local_relation(parent.oid); local && !OidIsValid(place.run_as))
+			if (std::optional<state::Name> local = facts.local_relation(parent.oid);
+			    local && !OidIsValid(place.run_as))
 				place.run_as = owner_of_relation(local->oid);
 	}
 	if (!OidIsValid(place.run_as))
@@ -264,25 +272,26 @@ place_of(const Step &step, const Sides &sides, const state::Relation *theirs)
 
 /* The rows were copied, with the shape they had then, at a later point of the stream than this message's. */
 bool
-is_before_copy(const Step &step, Oid publisher_oid)
+is_before_copy(const SchemaWork &step, Oid publisher_oid)
 {
 	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, publisher_oid); });
 	return row != nullptr && step.boundary.commit_lsn < row->sync_lsn;
 }
 
 bool
-is_current(const Step &step, const state::Relation &theirs)
+is_current(const SchemaWork &step, const state::Relation &theirs)
 {
 	if (is_before_copy(step, theirs.name.oid))
 		return true;
 	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
-	const auto *row = pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
-	return row != nullptr && strstr(row->base, ("\"fingerprint\":\"" + theirs.fingerprint + "\"").c_str()) != nullptr;
+	const auto *row =
+	    pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
+	return row != nullptr && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool
-apply_relation(Step &step, const state::Document<state::Relation> &theirs)
+apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs)
 {
 	if (is_current(step, theirs.value))
 		return true;
@@ -292,7 +301,8 @@ apply_relation(Step &step, const state::Document<state::Relation> &theirs)
 		Sides sides = load_sides(step, theirs.value.name.oid, &theirs.value);
 		if (sides.row == nullptr && !is_new(step, theirs.value))
 			refuse_unknown(step, theirs.value, sides);
-		Progress progress = step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
+		Progress progress =
+		    step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
@@ -306,7 +316,7 @@ apply_relation(Step &step, const state::Document<state::Relation> &theirs)
 }
 
 bool
-apply_dropped_relation(Step &step, Oid publisher_oid)
+apply_dropped_relation(SchemaWork &step, Oid publisher_oid)
 {
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
 

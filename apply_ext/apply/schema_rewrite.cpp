@@ -1,8 +1,9 @@
 /*
- * Rewrites: the rows of a rewritten table went by in the stream; which command did it is said by its marker, which comes
- * after them. One that no marker explains (the event triggers were disabled) must not be passed over.
+ * Rewrites: the rows of a rewritten table went by in the stream; which command did it is said by its marker,
+ * which comes after them. One that no marker explains (the event triggers were disabled) must not be passed
+ * over.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include <cstring>
 #include <limits>
@@ -64,12 +65,12 @@ forget_rewrite(TransactionId xid, Oid relation)
 }
 
 bool
-on_rewrite(Step &step)
+on_rewrite(SchemaWork &step)
 {
 	auto parsed = state::parse_rewrite_message(step.content);
 	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("message schemasync.rewrite of the publisher cannot be read: " + error->where + ": " +
-		                         error->what);
+		throw std::runtime_error("message schemasync.rewrite of the publisher cannot be read: " +
+		                         error->where + ": " + error->what);
 	const auto &message = std::get<state::RewriteMessage>(parsed);
 
 	if (!is_before_copy(step, message.relation))
@@ -84,7 +85,7 @@ before_commit(const catalog::Subscription &subscription, const Boundary &boundar
 		return;
 	Oid oid = pending.relations[0];
 	pending.count = 0;
-	Step step(subscription, boundary, {});
+	SchemaWork step(subscription, boundary, {});
 	step.boundary.ordinal = std::numeric_limits<int>::max(); /* after all messages */
 	begin_boundary(step);
 	Sides sides = load_sides(step, oid, nullptr);
@@ -92,7 +93,8 @@ before_commit(const catalog::Subscription &subscription, const Boundary &boundar
 		return; /* not a relation of this subscription */
 	const char *resolution = step.decision != nullptr ? step.decision->resolution : nullptr;
 	if (resolution == nullptr) {
-		merge::Operation operation = merge::unexplained_rewrite(*sides.base, merge::RewriteHint{.relation = oid});
+		merge::Operation operation =
+		    merge::unexplained_rewrite(*sides.base, merge::RewriteHint{.relation = oid});
 		step.changes.push_back(operation.change);
 		refuse(step, operation, place_of(step, sides, &*sides.base));
 	}

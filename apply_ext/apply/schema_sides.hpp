@@ -9,7 +9,7 @@
 
 #include <optional>
 
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
 namespace schemasync::apply {
@@ -22,9 +22,9 @@ struct Sides {
 };
 
 /* theirs: null when it was dropped. */
-Sides load_sides(const Step &step, Oid publisher_oid, const state::Relation *theirs);
+Sides load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *theirs);
 
 /* Who does operations on the relation; the result refers to sides and theirs. */
-Place place_of(const Step &step, const Sides &sides, const state::Relation *theirs);
+Place place_of(const SchemaWork &step, const Sides &sides, const state::Relation *theirs);
 
 } // namespace schemasync::apply

@@ -48,8 +48,8 @@ local_relid(const catalog::RelationRow *row)
 }
 
 /*
- * Finds the local columns. A pair whose local column was dropped by hand goes to a column of the same name, when there is
- * one that no other goes to. Returns whether the stored pairs were stale.
+ * Finds the local columns. A pair whose local column was dropped by hand goes to a column of the same name,
+ * when there is one that no other goes to. Returns whether the stored pairs were stale.
  */
 bool
 map_columns(const catalog::RelationRow *row, RelationTarget *target)
@@ -79,7 +79,8 @@ map_columns(const catalog::RelationRow *row, RelationTarget *target)
 void
 store_map(std::int64_t subid, const RelationTarget *target)
 {
-	auto *pairs = static_cast<catalog::AttributePair *>(palloc(sizeof(catalog::AttributePair) * (target->ncolumns + 1)));
+	auto *pairs = static_cast<catalog::AttributePair *>(
+	    palloc(sizeof(catalog::AttributePair) * (target->ncolumns + 1)));
 	int count = 0;
 
 	for (int i = 0; i < target->ncolumns; i++)
@@ -105,7 +106,8 @@ find_relation(std::int64_t subid, Oid publisher_oid)
 	target->sync_lsn = row->sync_lsn;
 	if (strcmp(row->state, "init") == 0 || strcmp(row->state, "copying") == 0)
 		target->relid = InvalidOid; /* its rows come with the copy */
-	target->publisher_attnums = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * (target->ncolumns + 1)));
+	target->publisher_attnums =
+	    static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * (target->ncolumns + 1)));
 	target->local_attnums = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (target->ncolumns + 1)));
 	target->names = static_cast<const char **>(palloc(sizeof(char *) * (target->ncolumns + 1)));
 	for (int i = 0; i < target->ncolumns; i++) {

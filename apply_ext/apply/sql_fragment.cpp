@@ -16,7 +16,8 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 //
-// Each test puts the text before something that must still be seen after it, so that a comment in it is found as well.
+// Each test puts the text before something that must still be seen after it, so that a comment in it is found
+// as well.
 
 /* The only statement of a text, nullptr when it is not one. */
 Node *
@@ -36,11 +37,11 @@ only_value(const char *sql)
 	if (node == nullptr || !IsA(node, SelectStmt))
 		return nullptr;
 	auto *select = castNode(SelectStmt, node);
-	if (list_length(select->targetList) != 1 || select->distinctClause != NIL || select->intoClause != nullptr ||
-	    select->fromClause != NIL || select->whereClause != nullptr || select->groupClause != NIL ||
-	    select->havingClause != nullptr || select->windowClause != NIL || select->sortClause != NIL ||
-	    select->limitOffset != nullptr || select->limitCount != nullptr || select->lockingClause != NIL ||
-	    select->withClause != nullptr || select->op != SETOP_NONE)
+	if (list_length(select->targetList) != 1 || select->distinctClause != NIL ||
+	    select->intoClause != nullptr || select->fromClause != NIL || select->whereClause != nullptr ||
+	    select->groupClause != NIL || select->havingClause != nullptr || select->windowClause != NIL ||
+	    select->sortClause != NIL || select->limitOffset != nullptr || select->limitCount != nullptr ||
+	    select->lockingClause != NIL || select->withClause != nullptr || select->op != SETOP_NONE)
 		return nullptr;
 	auto *target = castNode(ResTarget, linitial(select->targetList));
 	return target->name == nullptr && target->indirection == NIL ? target->val : nullptr;
@@ -52,7 +53,8 @@ is_expression(const char *text)
 	Node *value = only_value(psprintf("SELECT (%s)", text));
 
 	/* two expressions would be a row without the word ROW */
-	return value != nullptr && !(IsA(value, RowExpr) && castNode(RowExpr, value)->row_format == COERCE_IMPLICIT_CAST);
+	return value != nullptr &&
+	       !(IsA(value, RowExpr) && castNode(RowExpr, value)->row_format == COERCE_IMPLICIT_CAST);
 }
 
 bool
@@ -80,7 +82,8 @@ is_constraint(const char *text)
 	if (node == nullptr || !IsA(node, AlterTableStmt))
 		return false;
 	auto *alter = castNode(AlterTableStmt, node);
-	return list_length(alter->cmds) == 2 && castNode(AlterTableCmd, linitial(alter->cmds))->subtype == AT_AddConstraint &&
+	return list_length(alter->cmds) == 2 &&
+	       castNode(AlterTableCmd, linitial(alter->cmds))->subtype == AT_AddConstraint &&
 	       castNode(AlterTableCmd, lsecond(alter->cmds))->subtype == AT_DropColumn;
 }
 
@@ -152,7 +155,8 @@ check(Test test, const char *kind, const std::string &where, const std::string &
 	if (!good)
 		pg::call([&] {
 			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("the publisher's state of \"%s\" holds a text that is not one %s", where.c_str(), kind),
+			                errmsg("the publisher's state of \"%s\" holds a text that is not one %s",
+			                       where.c_str(), kind),
 			                errdetail("%s: %s", message, text.c_str())));
 		});
 }

@@ -1,7 +1,7 @@
 /*
- * The pieces of SQL text in a message (expressions, types, collations, definitions) come from another server and are put
- * into statements. Each is parsed by itself first and must be one piece of its kind: then no statement that is made of
- * pieces can hold another subcommand, clause or statement than the merge meant.
+ * The pieces of SQL text in a message (expressions, types, collations, definitions) come from another server
+ * and are put into statements. Each is parsed by itself first and must be one piece of its kind: then no
+ * statement that is made of pieces can hold another subcommand, clause or statement than the merge meant.
  *
  * Zone: server code; throws pg::Error (protocol_violation) naming the piece.
  */

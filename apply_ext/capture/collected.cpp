@@ -3,23 +3,17 @@
 #include <cstring>
 
 #include "apply_ext/capture/alter_table.hpp"
+#include "apply_ext/capture/touched.hpp"
 #include "pg/compat.hpp"
 #include "pg/postgres.hpp"
 
 extern "C" {
-#include "access/genam.h"
-#include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
-#include "catalog/pg_attrdef.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_constraint.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_rewrite.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
@@ -32,7 +26,6 @@ extern "C" {
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 }
@@ -121,54 +114,6 @@ boolean(bool value)
 	return value ? "true" : "false";
 }
 
-/* A class of objects that have no schema but belong to a relation. */
-struct DependentClass {
-	Oid class_id;
-	Oid oid_index;
-	AttrNumber oid_column;
-	AttrNumber relation_column;
-};
-constexpr DependentClass dependent_classes[] = {
-    {TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, Anum_pg_trigger_tgrelid},
-    {PolicyRelationId, PolicyOidIndexId, Anum_pg_policy_oid, Anum_pg_policy_polrelid},
-    {RewriteRelationId, RewriteOidIndexId, Anum_pg_rewrite_oid, Anum_pg_rewrite_ev_class},
-    {ConstraintRelationId, ConstraintOidIndexId, Anum_pg_constraint_oid, Anum_pg_constraint_conrelid},
-    {AttrDefaultRelationId, AttrDefaultOidIndexId, Anum_pg_attrdef_oid, Anum_pg_attrdef_adrelid},
-};
-
-Oid
-read_relation_of(const DependentClass *dependent, Oid object)
-{
-	Oid relid = InvalidOid;
-	Relation catalog = table_open(dependent->class_id, AccessShareLock);
-	ScanKeyData key;
-
-	ScanKeyInit(&key, dependent->oid_column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
-	SysScanDesc scan = systable_beginscan(catalog, dependent->oid_index, true, nullptr, 1, &key);
-	HeapTuple tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple)) {
-		bool isnull;
-		Datum value = heap_getattr(tuple, dependent->relation_column, RelationGetDescr(catalog), &isnull);
-		relid = isnull ? InvalidOid : DatumGetObjectId(value);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return relid;
-}
-
-/* The relation that an object is or belongs to, or InvalidOid. */
-Oid
-relation_of(const ObjectAddress *address)
-{
-	if (address->classId == RelationRelationId)
-		return address->objectId;
-	for (const DependentClass &dependent : dependent_classes) {
-		if (dependent.class_id == address->classId)
-			return read_relation_of(&dependent, address->objectId);
-	}
-	return InvalidOid;
-}
-
 bool
 is_temporary(const ObjectAddress *address, const char *schema)
 {
@@ -196,6 +141,8 @@ append_object(Collected *collected, const ObjectAddress *address, const char *ty
 	append_text_field(json, "identity", identity);
 	appendStringInfo(json, ",\"in_extension\":%s},", boolean(in_extension));
 	collected->count++;
+	if (collected->touched != nullptr)
+		note_address(collected->touched, address);
 }
 
 /* DROP COLUMN is told under the name that the column has no more. */
@@ -327,7 +274,7 @@ append_text_field(StringInfo json, const char *name, const char *value)
 }
 
 void
-read_collected(Collected *collected)
+read_collected(Collected *collected, Touched *touched)
 {
 	using namespace commands_column;
 	ResultRows rows;
@@ -336,6 +283,7 @@ read_collected(Collected *collected)
 	initStringInfo(&collected->subcommands);
 	initStringInfo(&collected->using_hints);
 	collected->count = 0;
+	collected->touched = touched;
 
 	call_set_returning(&rows, pg_event_trigger_ddl_commands, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
 	while (next_row(&rows)) {
@@ -359,7 +307,7 @@ read_collected(Collected *collected)
 }
 
 void
-read_dropped(StringInfo elements)
+read_dropped(StringInfo elements, List **addresses)
 {
 	using namespace dropped_column;
 	ResultRows rows;
@@ -372,6 +320,13 @@ read_dropped(StringInfo elements)
 		if (DatumGetBool(row_value(&rows, Temporary)) ||
 		    (schema != nullptr && strcmp(schema, "pg_toast") == 0))
 			continue;
+		if (addresses != nullptr) {
+			auto *address = static_cast<ObjectAddress *>(palloc(sizeof(ObjectAddress)));
+			ObjectAddressSubSet(*address, DatumGetObjectId(row_value(&rows, Classid)),
+			                    DatumGetObjectId(row_value(&rows, Objid)),
+			                    DatumGetInt32(row_value(&rows, Objsubid)));
+			*addresses = lappend(*addresses, address);
+		}
 		appendStringInfo(elements, "{\"classid\":%u,\"objid\":%u,\"objsubid\":%d,",
 		                 DatumGetObjectId(row_value(&rows, Classid)),
 		                 DatumGetObjectId(row_value(&rows, Objid)),

@@ -10,9 +10,12 @@
 
 extern "C" {
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 }
 
 namespace schemasync::capture {
+
+struct Touched;
 
 /* The parts of a marker that come from the collected commands: each text holds elements, each followed by a
  * comma. */
@@ -20,14 +23,24 @@ struct Collected {
 	StringInfoData objects;
 	StringInfoData subcommands;
 	StringInfoData using_hints;
-	int count; /* objects that are not temporary */
+	int count;        /* objects that are not temporary */
+	Touched *touched; /* where they are noted too, or nullptr */
 };
 
-/* In ddl_command_end: what the command touched. Objects that are temporary, or gone again, are left out. */
-void read_collected(Collected *collected);
+/*
+ * In ddl_command_end: what the command touched. Objects that are temporary, or gone again, are left out.
+ *
+ * touched: nullptr, or where to note the relations, types and schemas that they are or belong to
+ */
+void read_collected(Collected *collected, Touched *touched);
 
-/* In sql_drop: appends what the command dropped, but for temporary objects and TOAST tables. */
-void read_dropped(StringInfo elements);
+/*
+ * In sql_drop: appends what the command dropped, but for temporary objects and TOAST tables.
+ *
+ * addresses: nullptr, or the list to which their addresses (ObjectAddress *) are appended, in the current
+ * context
+ */
+void read_dropped(StringInfo elements, List **addresses);
 
 /* In table_rewrite: appends the table about to be rewritten, unless it is temporary. */
 void read_rewrite(StringInfo elements);

@@ -17,6 +17,7 @@
 
 extern "C" {
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 }
 
 namespace schemasync::capture {
@@ -26,6 +27,8 @@ struct Command {
 	Command *outer;          /* the next one in the list of live commands */
 	StringInfoData dropped;  /* elements of the marker's field, each followed by a comma */
 	StringInfoData rewrites; /* the same */
+	List *dropped_addresses; /* of ObjectAddress *: what was dropped, for the guard and schemasync_check */
+	struct Shapes *before;   /* the guard's: what the command names, as it was */
 };
 
 /*

@@ -111,6 +111,26 @@ append_array(StringInfo json, const char *name, const StringInfoData *elements)
 } // namespace
 
 void
+append_content(StringInfo content, const char *tag, const Collected *collected, const Command *command)
+{
+	appendStringInfo(content, "{\"v\":1,\"xid\":%u,\"subxid\":%u,", GetTopTransactionId(),
+	                 GetCurrentTransactionId());
+	append_text_field(content, "tag", tag);
+	appendStringInfoChar(content, ',');
+	append_statement(content);
+	appendStringInfoChar(content, ',');
+	append_text_field(content, "user", GetUserNameFromId(GetUserId(), true));
+	appendStringInfoChar(content, ',');
+	append_settings(content);
+	append_array(content, "subcommands", &collected->subcommands);
+	append_array(content, "objects", &collected->objects);
+	append_array(content, "dropped", &command->dropped);
+	append_array(content, "using", &collected->using_hints);
+	append_array(content, "rewrites", &command->rewrites);
+	appendStringInfoChar(content, '}');
+}
+
+void
 write_marker(const char *tag, const Collected *collected, const Command *command)
 {
 	pg::MarkerKey key;
@@ -126,22 +146,7 @@ write_marker(const char *tag, const Collected *collected, const Command *command
 
 	StringInfoData content, sealed;
 	initStringInfo(&content);
-	appendStringInfo(&content, "{\"v\":1,\"xid\":%u,\"subxid\":%u,", GetTopTransactionId(),
-	                 GetCurrentTransactionId());
-	append_text_field(&content, "tag", tag);
-	appendStringInfoChar(&content, ',');
-	append_statement(&content);
-	appendStringInfoChar(&content, ',');
-	append_text_field(&content, "user", GetUserNameFromId(GetUserId(), true));
-	appendStringInfoChar(&content, ',');
-	append_settings(&content);
-	append_array(&content, "subcommands", &collected->subcommands);
-	append_array(&content, "objects", &collected->objects);
-	append_array(&content, "dropped", &command->dropped);
-	append_array(&content, "using", &collected->using_hints);
-	append_array(&content, "rewrites", &command->rewrites);
-	appendStringInfoChar(&content, '}');
-
+	append_content(&content, tag, collected, command);
 	initStringInfo(&sealed);
 	pg::seal_marker(&key, content.data, static_cast<Size>(content.len), &sealed);
 	pg::compat::log_logical_message(pg::marker_prefix, sealed.data, static_cast<Size>(sealed.len), true,

@@ -12,6 +12,9 @@
 
 namespace schemasync::capture {
 
+/* Appends the content of a command's marker, in the server's encoding. */
+void append_content(StringInfo content, const char *tag, const Collected *collected, const Command *command);
+
 /* Writes the marker; writes none when the database has no key, or one that cannot be read without waiting. */
 void write_marker(const char *tag, const Collected *collected, const Command *command);
 

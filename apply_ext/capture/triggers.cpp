@@ -10,8 +10,11 @@
 #include "apply_ext/capture/capture.hpp"
 #include "apply_ext/capture/collected.hpp"
 #include "apply_ext/capture/command.hpp"
+#include "apply_ext/capture/guard.hpp"
 #include "apply_ext/capture/marker.hpp"
+#include "apply_ext/capture/observe.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 #include "pg/marker.hpp"
 #include "pg/postgres.hpp"
 
@@ -32,6 +35,7 @@ extern "C" {
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+PG_FUNCTION_INFO_V1(schemasync_capture_start);
 PG_FUNCTION_INFO_V1(schemasync_capture_rewrite);
 PG_FUNCTION_INFO_V1(schemasync_capture_drop);
 PG_FUNCTION_INFO_V1(schemasync_capture_end);
@@ -55,11 +59,13 @@ trigger_data(FunctionCallInfo fcinfo)
 	return reinterpret_cast<const EventTriggerData *>(fcinfo->context);
 }
 
-/* Whether the running command is to be marked at all. */
+/* Whether the capture has anything to do with the running command. */
 bool
 is_active(const EventTriggerData *data)
 {
-	if (disabled || !XLogLogicalInfoActive() || RecoveryInProgress())
+	if (observation != nullptr)
+		return true;
+	if (disabled || RecoveryInProgress() || !(XLogLogicalInfoActive() || guard_is_on()))
 		return false;
 	/* our own script */
 	if (creating_extension && CurrentExtensionObject == get_extension_oid("schemasync", true))
@@ -78,18 +84,74 @@ push_snapshot_if_none()
 	return true;
 }
 
+/* What was dropped, kept for the command's end. */
 void
-capture_end(const EventTriggerData *data)
+keep_dropped(Command *command)
 {
-	Collected collected;
-	Command *command = current_command();
-	bool pushed = push_snapshot_if_none();
+	List *addresses = NIL;
+	bool wanted = observation != nullptr || guard_is_on();
+	ListCell *cell;
 
-	read_collected(&collected);
-	if (command != nullptr && (collected.count > 0 || command->dropped.len > 0 || command->rewrites.len > 0))
-		write_marker(GetCommandTagName(data->tag), &collected, command);
-	if (pushed)
-		PopActiveSnapshot();
+	read_dropped(&command->dropped, wanted ? &addresses : nullptr);
+	MemoryContext caller = MemoryContextSwitchTo(command->context);
+	foreach (cell, addresses) {
+		auto *address = static_cast<ObjectAddress *>(palloc(sizeof(ObjectAddress)));
+		*address = *static_cast<ObjectAddress *>(lfirst(cell));
+		command->dropped_addresses = lappend(command->dropped_addresses, address);
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* Tells the observer what the marker would have said. */
+void
+observe(const char *tag, const Collected *collected, const Touched *touched, const Command *command)
+{
+	StringInfoData content;
+	ListCell *cell;
+	MemoryContext caller = MemoryContextSwitchTo(observation->context);
+
+	initStringInfo(&content);
+	append_content(&content, tag, collected, command);
+	observation->contents = lappend(observation->contents, content.data);
+	observation->touched.relations =
+	    list_concat_unique_oid(observation->touched.relations, touched->relations);
+	observation->touched.types = list_concat_unique_oid(observation->touched.types, touched->types);
+	observation->touched.schemas = list_concat_unique_oid(observation->touched.schemas, touched->schemas);
+	foreach (cell, command->dropped_addresses) {
+		auto *address = static_cast<ObjectAddress *>(palloc(sizeof(ObjectAddress)));
+		*address = *static_cast<ObjectAddress *>(lfirst(cell));
+		observation->dropped = lappend(observation->dropped, address);
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* What ddl_command_end found out, for the guard. */
+struct Ended {
+	const char *tag;
+	Collected collected;
+	Touched touched;
+	Command *command;
+	bool pushed;
+};
+
+void
+capture_end(const EventTriggerData *data, Ended *ended)
+{
+	bool noting = observation != nullptr || guard_is_on();
+
+	ended->tag = GetCommandTagName(data->tag);
+	ended->command = current_command();
+	if (ended->command == nullptr)
+		return;
+	ended->pushed = push_snapshot_if_none();
+	read_collected(&ended->collected, noting ? &ended->touched : nullptr);
+	if (observation != nullptr) {
+		observe(ended->tag, &ended->collected, &ended->touched, ended->command);
+		return;
+	}
+	if (XLogLogicalInfoActive() &&
+	    (ended->collected.count > 0 || ended->command->dropped.len > 0 || ended->command->rewrites.len > 0))
+		write_marker(ended->tag, &ended->collected, ended->command);
 }
 
 /*
@@ -123,6 +185,8 @@ make_key()
 
 } // namespace
 
+Observation *observation = nullptr;
+
 void
 disable_in_this_process()
 {
@@ -152,7 +216,21 @@ schemasync_capture_drop(PG_FUNCTION_ARGS)
 	if (is_active(trigger_data(fcinfo))) {
 		Command *command = current_command();
 		if (command != nullptr)
-			read_dropped(&command->dropped);
+			keep_dropped(command);
+	}
+	PG_RETURN_NULL();
+}
+
+/* ddl_command_start: for the guard only, which needs to know how things were. */
+SCHEMASYNC_EXPORT Datum
+schemasync_capture_start(PG_FUNCTION_ARGS)
+{
+	const EventTriggerData *data = trigger_data(fcinfo);
+
+	if (guard_is_on() && observation == nullptr && is_active(data)) {
+		Command *command = current_command();
+		if (command != nullptr)
+			guard_before(command, data->parsetree);
 	}
 	PG_RETURN_NULL();
 }
@@ -161,11 +239,20 @@ schemasync_capture_drop(PG_FUNCTION_ARGS)
 SCHEMASYNC_EXPORT Datum
 schemasync_capture_end(PG_FUNCTION_ARGS)
 {
-	const EventTriggerData *data = trigger_data(fcinfo);
-
-	if (is_active(data))
-		capture_end(data);
-	PG_RETURN_NULL();
+	return schemasync::pg::entry([&]() -> Datum {
+		Ended ended{};
+		schemasync::pg::call([&] {
+			const EventTriggerData *data = trigger_data(fcinfo);
+			if (is_active(data))
+				capture_end(data, &ended);
+		});
+		if (ended.command != nullptr && observation == nullptr && guard_is_on())
+			guard_after(ended.tag, &ended.collected, &ended.touched, ended.command);
+		if (ended.pushed)
+			schemasync::pg::call([] { PopActiveSnapshot(); });
+		fcinfo->isnull = true;
+		return Datum{0};
+	});
 }
 
 /* Called once by the extension's script. */

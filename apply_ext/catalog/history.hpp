@@ -20,7 +20,8 @@ struct HistoryRow {
 	XLogRecPtr publisher_lsn;
 	TimestampTz commit_time;
 	int ordinal;
-	const char *operation, *object_type, *object_identity, *verdict, *reason, *applied_sql, *statement, *publisher_user, *detail;
+	const char *operation, *object_type, *object_identity, *verdict, *reason, *applied_sql, *statement,
+	    *publisher_user, *detail;
 	std::int64_t duration; /* microseconds that the change took here */
 };
 

@@ -1,7 +1,7 @@
 #include "apply_ext/catalog/object.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 
 extern "C" {
 #include "executor/spi.h"
@@ -17,9 +17,9 @@ load_object(std::int64_t subid, const char *class_name, Oid publisher_oid)
 	ObjectRow *row = nullptr;
 	Internal internal = begin_internal();
 
-	if (run_statement("SELECT local_oid, base FROM schemasync.object WHERE subid = $1 AND class = $2 AND publisher_oid = $3",
-	                  SPI_OK_SELECT,
-	                  {bigint_parameter(subid), text_parameter(class_name), oid_parameter(publisher_oid)}) > 0) {
+	if (run("SELECT local_oid, base FROM schemasync.object WHERE subid = $1 AND class = $2 AND publisher_oid "
+	        "= $3",
+	        {as_int8(subid), as_text(class_name), as_oid(publisher_oid)}) > 0) {
 		row = static_cast<ObjectRow *>(MemoryContextAlloc(caller, sizeof(ObjectRow)));
 		row->class_name = MemoryContextStrdup(caller, class_name);
 		row->publisher_oid = publisher_oid;
@@ -35,12 +35,12 @@ save_object(std::int64_t subid, const ObjectRow *row)
 {
 	Internal internal = begin_internal();
 
-	run_statement("INSERT INTO schemasync.object (subid, class, publisher_oid, local_oid, base) VALUES ($1, $2, $3, $4, $5)"
-	              " ON CONFLICT (subid, class, publisher_oid) DO UPDATE SET local_oid = excluded.local_oid,"
-	              " base = excluded.base",
-	              SPI_OK_INSERT,
-	              {bigint_parameter(subid), text_parameter(row->class_name), oid_parameter(row->publisher_oid),
-	               oid_parameter(row->local_oid), text_parameter(row->base)});
+	run("INSERT INTO schemasync.object (subid, class, publisher_oid, local_oid, base) VALUES ($1, $2, $3, "
+	    "$4, $5)"
+	    " ON CONFLICT (subid, class, publisher_oid) DO UPDATE SET local_oid = excluded.local_oid,"
+	    " base = excluded.base",
+	    {as_int8(subid), as_text(row->class_name), as_oid(row->publisher_oid), as_oid(row->local_oid),
+	     as_text(row->base)});
 	end_internal(internal);
 }
 
@@ -49,8 +49,8 @@ delete_object(std::int64_t subid, const char *class_name, Oid publisher_oid)
 {
 	Internal internal = begin_internal();
 
-	run_statement("DELETE FROM schemasync.object WHERE subid = $1 AND class = $2 AND publisher_oid = $3", SPI_OK_DELETE,
-	              {bigint_parameter(subid), text_parameter(class_name), oid_parameter(publisher_oid)});
+	run("DELETE FROM schemasync.object WHERE subid = $1 AND class = $2 AND publisher_oid = $3",
+	    {as_int8(subid), as_text(class_name), as_oid(publisher_oid)});
 	end_internal(internal);
 }
 

@@ -1,7 +1,7 @@
 #include "apply_ext/catalog/refusal.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 
 extern "C" {
 #include "executor/spi.h"
@@ -16,13 +16,13 @@ load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal)
 	Decision *decision = nullptr;
 	Internal internal = begin_internal();
 
-	if (run_statement("SELECT refusal_id, status = 'open', resolution, suggested_sql, resolution_sql FROM schemasync.refusal"
-	                  " WHERE subid = $1 AND publisher_lsn = $2 AND ordinal = $3",
-	                  SPI_OK_SELECT,
-	                  {bigint_parameter(subid), lsn_parameter(publisher_lsn), integer_parameter(ordinal)}) > 0) {
+	if (run("SELECT refusal_id, status = 'open', resolution, suggested_sql, resolution_sql FROM "
+	        "schemasync.refusal"
+	        " WHERE subid = $1 AND publisher_lsn = $2 AND ordinal = $3",
+	        {as_int8(subid), as_lsn(publisher_lsn), as_int4(ordinal)}) > 0) {
 		decision = static_cast<Decision *>(MemoryContextAlloc(caller, sizeof(Decision)));
-		decision->refusal_id = result_bigint(0, 1);
-		decision->open = result_bool(0, 2);
+		decision->refusal_id = result_int8(0, 1);
+		decision->open = result_boolean(0, 2);
 		decision->resolution = result_text(0, 3, caller);
 		decision->suggested_sql = result_text(0, 4, caller);
 		decision->resolution_sql = result_text(0, 5, caller);
@@ -37,26 +37,28 @@ save_refusal(std::int64_t subid, const char *subscription, const RefusalRow *row
 	Internal internal = begin_internal();
 
 	/* The old row's status is asked for in the same statement; a repetition of an open refusal is no news. */
-	run_statement("WITH old AS (SELECT status FROM schemasync.refusal"
-	              "              WHERE subid = $1 AND publisher_lsn = $3 AND ordinal = $6),"
-	              " new AS (INSERT INTO schemasync.refusal (subid, subscription, publisher_lsn, commit_time, publisher_xid,"
-	              "  ordinal, publisher_oid, reason, object_type, object_identity, statement, changes, drift, suggested_sql,"
-	              "  hint, theirs) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
-	              " ON CONFLICT (subid, publisher_lsn, ordinal) DO UPDATE SET status = 'open', last_seen = pg_catalog.now(),"
-	              "  attempts = refusal.attempts + 1, resolved_at = NULL, resolved_by = NULL, resolution = NULL,"
-	              "  resolution_sql = NULL, reason = excluded.reason, object_type = excluded.object_type,"
-	              "  object_identity = excluded.object_identity, statement = excluded.statement, changes = excluded.changes,"
-	              "  drift = excluded.drift, suggested_sql = excluded.suggested_sql, hint = excluded.hint,"
-	              "  theirs = excluded.theirs, publisher_oid = excluded.publisher_oid RETURNING 1)"
-	              " SELECT (SELECT status FROM old) IS DISTINCT FROM 'open' FROM new",
-	              SPI_OK_SELECT,
-	              {bigint_parameter(subid), text_parameter(subscription), lsn_parameter(row->publisher_lsn),
-	               time_parameter(row->commit_time), bigint_parameter(row->publisher_xid), integer_parameter(row->ordinal),
-	               oid_parameter(row->publisher_oid), text_parameter(row->reason), text_parameter(row->object_type),
-	               text_parameter(row->object_identity), text_parameter(row->statement), text_parameter(row->changes),
-	               text_parameter(row->drift), text_parameter(row->suggested_sql), text_parameter(row->hint),
-	               text_parameter(row->theirs)});
-	bool news = result_bool(0, 1);
+	run("WITH old AS (SELECT status FROM schemasync.refusal"
+	    "              WHERE subid = $1 AND publisher_lsn = $3 AND ordinal = $6),"
+	    " new AS (INSERT INTO schemasync.refusal (subid, subscription, publisher_lsn, commit_time, "
+	    "publisher_xid,"
+	    "  ordinal, publisher_oid, reason, object_type, object_identity, statement, changes, drift, "
+	    "suggested_sql,"
+	    "  hint, theirs) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+	    " ON CONFLICT (subid, publisher_lsn, ordinal) DO UPDATE SET status = 'open', last_seen = "
+	    "pg_catalog.now(),"
+	    "  attempts = refusal.attempts + 1, resolved_at = NULL, resolved_by = NULL, resolution = NULL,"
+	    "  resolution_sql = NULL, reason = excluded.reason, object_type = excluded.object_type,"
+	    "  object_identity = excluded.object_identity, statement = excluded.statement, changes = "
+	    "excluded.changes,"
+	    "  drift = excluded.drift, suggested_sql = excluded.suggested_sql, hint = excluded.hint,"
+	    "  theirs = excluded.theirs, publisher_oid = excluded.publisher_oid RETURNING 1)"
+	    " SELECT (SELECT status FROM old) IS DISTINCT FROM 'open' FROM new",
+	    {as_int8(subid), as_text(subscription), as_lsn(row->publisher_lsn), as_time(row->commit_time),
+	     as_int8(row->publisher_xid), as_int4(row->ordinal), as_oid(row->publisher_oid), as_text(row->reason),
+	     as_text(row->object_type), as_text(row->object_identity), as_text(row->statement),
+	     as_text(row->changes), as_text(row->drift), as_text(row->suggested_sql), as_text(row->hint),
+	     as_text(row->theirs)});
+	bool news = result_boolean(0, 1);
 	end_internal(internal);
 	return news;
 }
@@ -66,10 +68,11 @@ close_refusal(std::int64_t refusal_id)
 {
 	Internal internal = begin_internal();
 
-	run_statement("UPDATE schemasync.refusal SET status = 'resolved', resolved_at = COALESCE(resolved_at, pg_catalog.now()),"
-	              " resolution = CASE WHEN resolution IS NULL THEN 'satisfied' ELSE resolution END"
-	              " WHERE refusal_id = $1",
-	              SPI_OK_UPDATE, {bigint_parameter(refusal_id)});
+	run("UPDATE schemasync.refusal SET status = 'resolved', resolved_at = COALESCE(resolved_at, "
+	    "pg_catalog.now()),"
+	    " resolution = CASE WHEN resolution IS NULL THEN 'satisfied' ELSE resolution END"
+	    " WHERE refusal_id = $1",
+	    {as_int8(refusal_id)});
 	end_internal(internal);
 }
 

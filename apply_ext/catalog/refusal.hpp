@@ -1,8 +1,9 @@
 /*
- * schemasync.refusal: the boundaries of the stream that were refused, one row each, and what was decided about them.
+ * schemasync.refusal: the boundaries of the stream that were refused, one row each, and what was decided
+ * about them.
  *
- * A boundary is found again by the commit LSN of its transaction and its number within it, so a refusal outlives
- * restarts and the decision of a person reaches the worker.
+ * A boundary is found again by the commit LSN of its transaction and its number within it, so a refusal
+ * outlives restarts and the decision of a person reaches the worker.
  *
  * Zone: server code (leaves: may ereport; each needs a transaction).
  */
@@ -25,7 +26,8 @@ struct RefusalRow {
 	TransactionId publisher_xid;
 	int ordinal;
 	Oid publisher_oid;
-	const char *reason, *object_type, *object_identity, *statement, *changes, *drift, *suggested_sql, *hint, *theirs;
+	const char *reason, *object_type, *object_identity, *statement, *changes, *drift, *suggested_sql, *hint,
+	    *theirs;
 };
 
 /* What a person decided (palloc'd in the current context). */
@@ -40,10 +42,12 @@ struct Decision {
 /* nullptr when the boundary was never refused. */
 Decision *load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal);
 
-/* Records the refusal or counts its repetition. Returns whether it is news: a new row, or one that had been decided. */
+/* Records the refusal or counts its repetition. Returns whether it is news: a new row, or one that had been
+ * decided. */
 bool save_refusal(std::int64_t subid, const char *subscription, const RefusalRow *row);
 
-/* The boundary passed: status resolved. A resolution that a person chose stays, else it becomes `satisfied`. */
+/* The boundary passed: status resolved. A resolution that a person chose stays, else it becomes `satisfied`.
+ */
 void close_refusal(std::int64_t refusal_id);
 
 } // namespace schemasync::catalog

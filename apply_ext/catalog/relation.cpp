@@ -1,7 +1,7 @@
 #include "apply_ext/catalog/relation.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
-#include "apply_ext/catalog/statement.hpp"
+#include "apply_ext/catalog/results.hpp"
 
 extern "C" {
 #include "catalog/pg_type.h"
@@ -25,16 +25,18 @@ read_pairs(Datum value, int *npairs, MemoryContext context)
 	Datum *elements;
 	int count;
 
-	deconstruct_array(DatumGetArrayTypeP(value), INT2OID, sizeof(int16), true, TYPALIGN_SHORT, &elements, nullptr, &count);
-	auto *pairs = static_cast<AttributePair *>(MemoryContextAlloc(context, sizeof(AttributePair) * (count / 2 + 1)));
+	deconstruct_array(DatumGetArrayTypeP(value), INT2OID, sizeof(int16), true, TYPALIGN_SHORT, &elements,
+	                  nullptr, &count);
+	auto *pairs =
+	    static_cast<AttributePair *>(MemoryContextAlloc(context, sizeof(AttributePair) * (count / 2 + 1)));
 	for (int i = 0; i + 1 < count; i += 2)
 		pairs[i / 2] = {DatumGetInt16(elements[i]), DatumGetInt16(elements[i + 1])};
 	*npairs = count / 2;
 	return pairs;
 }
 
-Parameter
-pairs_parameter(const AttributePair *pairs, int npairs)
+Argument
+as_pairs(const AttributePair *pairs, int npairs)
 {
 	auto *elements = static_cast<Datum *>(palloc(sizeof(Datum) * (npairs * 2 + 1)));
 
@@ -56,10 +58,10 @@ read_row(std::uint64_t number, RelationRow *row, MemoryContext context)
 	row->publisher_name = result_text(number, 3, context);
 	row->relid = result_oid(number, 4);
 	row->base = result_text(number, 5, context);
-	row->pairs = read_pairs(result_value(number, 6, &is_null), &row->npairs, context);
+	row->pairs = read_pairs(result(number, 6, &is_null), &row->npairs, context);
 	row->state = result_text(number, 7, context);
 	row->sync_lsn = result_lsn(number, 8);
-	row->created = result_bool(number, 9);
+	row->created = result_boolean(number, 9);
 }
 
 } // namespace
@@ -72,7 +74,7 @@ load_relation(std::int64_t subid, Oid publisher_oid)
 	Internal internal = begin_internal();
 
 	char *sql = psprintf("%s AND publisher_oid = $2", columns_of_row);
-	if (run_statement(sql, SPI_OK_SELECT, {bigint_parameter(subid), oid_parameter(publisher_oid)}) > 0) {
+	if (run(sql, {as_int8(subid), as_oid(publisher_oid)}) > 0) {
 		row = static_cast<RelationRow *>(MemoryContextAlloc(caller, sizeof(RelationRow)));
 		read_row(0, row, caller);
 	}
@@ -87,8 +89,9 @@ load_relations(std::int64_t subid, int *count)
 	Internal internal = begin_internal();
 
 	char *sql = psprintf("%s ORDER BY publisher_oid", columns_of_row);
-	std::uint64_t rows = run_statement(sql, SPI_OK_SELECT, {bigint_parameter(subid)});
-	auto *result = static_cast<RelationRow *>(MemoryContextAllocHuge(caller, sizeof(RelationRow) * (rows + 1)));
+	std::uint64_t rows = run(sql, {as_int8(subid)});
+	auto *result =
+	    static_cast<RelationRow *>(MemoryContextAllocHuge(caller, sizeof(RelationRow) * (rows + 1)));
 	for (std::uint64_t i = 0; i < rows; i++)
 		read_row(i, &result[i], caller);
 	*count = static_cast<int>(rows);
@@ -101,16 +104,16 @@ save_relation(std::int64_t subid, const RelationRow *row)
 {
 	Internal internal = begin_internal();
 
-	run_statement("INSERT INTO schemasync.relation (subid, publisher_oid, publisher_schema, publisher_name, relid, base, attmap,"
-	              " state, sync_lsn, created) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-	              " ON CONFLICT (subid, publisher_oid) DO UPDATE SET publisher_schema = excluded.publisher_schema,"
-	              " publisher_name = excluded.publisher_name, relid = excluded.relid, base = excluded.base,"
-	              " attmap = excluded.attmap",
-	              SPI_OK_INSERT,
-	              {bigint_parameter(subid), oid_parameter(row->publisher_oid), text_parameter(row->publisher_schema),
-	               text_parameter(row->publisher_name), oid_parameter(row->relid), text_parameter(row->base),
-	               pairs_parameter(row->pairs, row->npairs), text_parameter(row->state), lsn_parameter(row->sync_lsn),
-	               Parameter{BOOLOID, BoolGetDatum(row->created), false}});
+	run("INSERT INTO schemasync.relation (subid, publisher_oid, publisher_schema, publisher_name, relid, "
+	    "base, attmap,"
+	    " state, sync_lsn, created) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+	    " ON CONFLICT (subid, publisher_oid) DO UPDATE SET publisher_schema = excluded.publisher_schema,"
+	    " publisher_name = excluded.publisher_name, relid = excluded.relid, base = excluded.base,"
+	    " attmap = excluded.attmap",
+	    {as_int8(subid), as_oid(row->publisher_oid), as_text(row->publisher_schema),
+	     as_text(row->publisher_name), as_oid(row->relid), as_text(row->base),
+	     as_pairs(row->pairs, row->npairs), as_text(row->state), as_lsn(row->sync_lsn),
+	     as_boolean(row->created)});
 	end_internal(internal);
 }
 
@@ -119,10 +122,8 @@ remap_relation(std::int64_t subid, Oid publisher_oid, Oid relid, const Attribute
 {
 	Internal internal = begin_internal();
 
-	run_statement("UPDATE schemasync.relation SET relid = $3, attmap = $4 WHERE subid = $1 AND publisher_oid = $2",
-	              SPI_OK_UPDATE,
-	              {bigint_parameter(subid), oid_parameter(publisher_oid), oid_parameter(relid),
-	               pairs_parameter(pairs, npairs)});
+	run("UPDATE schemasync.relation SET relid = $3, attmap = $4 WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subid), as_oid(publisher_oid), as_oid(relid), as_pairs(pairs, npairs)});
 	end_internal(internal);
 }
 
@@ -131,8 +132,8 @@ set_relation_created(std::int64_t subid, Oid publisher_oid, bool created)
 {
 	Internal internal = begin_internal();
 
-	run_statement("UPDATE schemasync.relation SET created = $3 WHERE subid = $1 AND publisher_oid = $2", SPI_OK_UPDATE,
-	              {bigint_parameter(subid), oid_parameter(publisher_oid), Parameter{BOOLOID, BoolGetDatum(created), false}});
+	run("UPDATE schemasync.relation SET created = $3 WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subid), as_oid(publisher_oid), as_boolean(created)});
 	end_internal(internal);
 }
 
@@ -141,8 +142,8 @@ delete_relation(std::int64_t subid, Oid publisher_oid)
 {
 	Internal internal = begin_internal();
 
-	run_statement("DELETE FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2", SPI_OK_DELETE,
-	              {bigint_parameter(subid), oid_parameter(publisher_oid)});
+	run("DELETE FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subid), as_oid(publisher_oid)});
 	end_internal(internal);
 }
 
@@ -150,8 +151,9 @@ bool
 schema_is_followed(std::int64_t subid, const char *schema)
 {
 	Internal internal = begin_internal();
-	bool followed = run_statement("SELECT 1 FROM schemasync.relation WHERE subid = $1 AND publisher_schema = $2 LIMIT 1",
-	                              SPI_OK_SELECT, {bigint_parameter(subid), text_parameter(schema)}) > 0;
+	bool followed =
+	    run("SELECT 1 FROM schemasync.relation WHERE subid = $1 AND publisher_schema = $2 LIMIT 1",
+	        {as_int8(subid), as_text(schema)}) > 0;
 
 	end_internal(internal);
 	return followed;
@@ -163,14 +165,14 @@ load_base_columns(std::int64_t subid, Oid publisher_oid, int *count)
 	MemoryContext caller = CurrentMemoryContext;
 	Internal internal = begin_internal();
 	std::uint64_t rows =
-	    run_statement("SELECT (c->>'attnum')::pg_catalog.int8, c->>'name' FROM schemasync.relation,"
-	                  " pg_catalog.json_array_elements(base::pg_catalog.json->'columns') WITH ORDINALITY AS l (c, n)"
-	                  " WHERE subid = $1 AND publisher_oid = $2 ORDER BY n",
-	                  SPI_OK_SELECT, {bigint_parameter(subid), oid_parameter(publisher_oid)});
+	    run("SELECT (c->>'attnum')::pg_catalog.int8, c->>'name' FROM schemasync.relation,"
+	        " pg_catalog.json_array_elements(base::pg_catalog.json->'columns') WITH ORDINALITY AS l (c, n)"
+	        " WHERE subid = $1 AND publisher_oid = $2 ORDER BY n",
+	        {as_int8(subid), as_oid(publisher_oid)});
 	auto *columns = static_cast<BaseColumn *>(MemoryContextAlloc(caller, sizeof(BaseColumn) * (rows + 1)));
 
 	for (std::uint64_t i = 0; i < rows; i++)
-		columns[i] = {static_cast<AttrNumber>(result_bigint(i, 1)), result_text(i, 2, caller)};
+		columns[i] = {static_cast<AttrNumber>(result_int8(i, 1)), result_text(i, 2, caller)};
 	*count = static_cast<int>(rows);
 	end_internal(internal);
 	return columns;

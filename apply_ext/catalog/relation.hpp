@@ -1,9 +1,9 @@
 /*
- * schemasync.relation: what a subscription knows of one relation of its publisher: the state last accepted (base), the
- * local relation it goes to and how their columns pair.
+ * schemasync.relation: what a subscription knows of one relation of its publisher: the state last accepted
+ * (base), the local relation it goes to and how their columns pair.
  *
- * Written by the schema side of applying and by the initial copy; read at each change of schema and when rows of a
- * relation come for the first time.
+ * Written by the schema side of applying and by the initial copy; read at each change of schema and when rows
+ * of a relation come for the first time.
  *
  * Zone: server code (leaves: may ereport; each needs a transaction).
  */

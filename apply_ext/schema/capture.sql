@@ -9,14 +9,25 @@ CREATE FUNCTION schemasync.capture_make_key() RETURNS void
 REVOKE ALL ON FUNCTION schemasync.capture_make_key() FROM PUBLIC;
 SELECT schemasync.capture_make_key();
 
+CREATE FUNCTION schemasync.capture_start() RETURNS event_trigger
+	LANGUAGE c AS 'MODULE_PATHNAME', 'schemasync_capture_start';
 CREATE FUNCTION schemasync.capture_rewrite() RETURNS event_trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'schemasync_capture_rewrite';
 CREATE FUNCTION schemasync.capture_drop() RETURNS event_trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'schemasync_capture_drop';
 CREATE FUNCTION schemasync.capture_end() RETURNS event_trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'schemasync_capture_end';
-REVOKE ALL ON FUNCTION schemasync.capture_rewrite(), schemasync.capture_drop(), schemasync.capture_end() FROM PUBLIC;
+REVOKE ALL ON FUNCTION schemasync.capture_start(), schemasync.capture_rewrite(), schemasync.capture_drop(),
+	schemasync.capture_end() FROM PUBLIC;
 
+CREATE EVENT TRIGGER schemasync_capture_start ON ddl_command_start EXECUTE FUNCTION schemasync.capture_start();
 CREATE EVENT TRIGGER schemasync_capture_rewrite ON table_rewrite EXECUTE FUNCTION schemasync.capture_rewrite();
 CREATE EVENT TRIGGER schemasync_capture_drop ON sql_drop EXECUTE FUNCTION schemasync.capture_drop();
 CREATE EVENT TRIGGER schemasync_capture_end ON ddl_command_end EXECUTE FUNCTION schemasync.capture_end();
+
+-- Shows what a subscriber with such a policy would make of a command, and leaves no trace of it.
+CREATE FUNCTION @extschema@.schemasync_check(ddl text, policy jsonb DEFAULT '{}',
+	OUT operation text, OUT object_type text, OUT object_identity text, OUT verdict text, OUT reason text, OUT lock text,
+	OUT rewrite boolean, OUT work text, OUT severity text, OUT change text, OUT detail text, OUT sql text,
+	OUT suggested_sql text, OUT hint text)
+RETURNS SETOF record LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'schemasync_check';

@@ -16,12 +16,12 @@ LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_types';
 COMMENT ON FUNCTION @extschema@.schemasync_describe_types(regclass) IS
 	'states of the types that the columns of a table need and that are not built in, each after those it needs';
 
-CREATE FUNCTION @extschema@.schemasync_describe_published(relation regclass, columns smallint[], filter boolean, via_root boolean)
-RETURNS jsonb LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_published';
-COMMENT ON FUNCTION @extschema@.schemasync_describe_published(regclass, smallint[], boolean, boolean) IS
-	'state of a table and its types as the stream sends them under a column list; asked by a subscriber that begins';
-
 CREATE FUNCTION @extschema@.schemasync_decode(message bytea) RETURNS jsonb
 LANGUAGE c STRICT STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'schemasync_decode';
 COMMENT ON FUNCTION @extschema@.schemasync_decode(bytea) IS
 	'one message of a pgoutput stream, as pg_logical_slot_get_binary_changes gives it';
+
+CREATE FUNCTION @extschema@.schemasync_describe_published(relation regclass, columns smallint[], filter boolean, via_root boolean)
+RETURNS jsonb LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_published';
+COMMENT ON FUNCTION @extschema@.schemasync_describe_published(regclass, smallint[], boolean, boolean) IS
+	'state of a table and its types as the stream sends them under a column list; asked by a subscriber that begins';

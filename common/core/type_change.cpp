@@ -25,14 +25,21 @@ struct Part {
 	bool relax; /* it is NULL until its values come */
 };
 
-/* USING that is nothing but the column or its cast to the new type: what no USING would do as well. */
+/* USING that is nothing but the column, or its cast (which, unlike the implied one, may cut values short). */
 bool
-is_plain_cast(const state::Expression &expression, const state::Column &column)
+is_column(const state::Expression &expression, const state::Column &column)
 {
-	std::string name = sql::shown(column.name);
-	const std::string &text = expression.sql;
-	return text == name || text == sql::ident(column.name) || text == "(" + name + ")::" + column.type.sql ||
-	       text == name + "::" + column.type.sql;
+	return expression.sql == sql::shown(column.name) || expression.sql == sql::ident(column.name);
+}
+
+bool
+is_cast(const state::Expression &expression, const state::Column &column)
+{
+	for (const std::string &name : {sql::shown(column.name), sql::ident(column.name)})
+		if (expression.sql == "(" + name + ")::" + column.type.sql ||
+		    expression.sql == name + "::" + column.type.sql)
+			return true;
+	return false;
 }
 
 } // namespace
@@ -54,8 +61,7 @@ RelationMerge::change_types()
 		const UsingHint *hint = using_hint(theirs.attnum);
 		bool retyped = base->type.oid != theirs.type.oid || base->type.typmod != theirs.type.typmod;
 		bool recollated = base->collation != theirs.collation;
-		bool recomputed =
-		    hint != nullptr && hint->given && !(hint->expr && is_plain_cast(*hint->expr, theirs) && !retyped);
+		bool recomputed = hint != nullptr && hint->given && !(hint->expr && is_column(*hint->expr, theirs));
 		if (!retyped && !recollated && !recomputed)
 			continue;
 		std::string column = "column " + sql::shown(theirs.name);
@@ -89,7 +95,10 @@ RelationMerge::change_types()
 		    !(part.theirs->default_expr && ours.default_expr->sql == part.theirs->default_expr->sql);
 		if (drop_default) {
 			before.push_back(alter_column(part.local->name, "DROP DEFAULT"));
-			if (part.theirs->default_expr && part.theirs->generated == 0)
+			const state::Column *base = find_column(*base_, part.theirs->attnum);
+			/* a default that changed too is set with the other attributes */
+			if (part.theirs->default_expr && part.theirs->generated == 0 &&
+			    same_expression(base->default_expr, part.theirs->default_expr))
 				after.push_back(alter_column(part.local->name, "SET DEFAULT " + default_sql(*part.theirs)));
 		}
 		if (part.relax)
@@ -133,7 +142,10 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 {
 	const UsingHint *hint = using_hint(theirs.attnum);
 	bool retyped = operation.op == Op::AlterColumnType;
-	bool given = hint != nullptr && hint->given && !(hint->expr && is_plain_cast(*hint->expr, theirs));
+	bool harmless = hint != nullptr && hint->expr &&
+	                (is_column(*hint->expr, theirs) ||
+	                 (is_cast(*hint->expr, theirs) && takes_every_value(theirs.type, base.type)));
+	bool given = hint != nullptr && hint->given && !harmless;
 	bool rows = has_rows();
 	/* values that a USING changed, or that an unseen command may have changed */
 	bool values_known = !given && (command_.captured || !rewritten());
@@ -145,7 +157,8 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	operation.suggested_sql = alter_column(local.name, action);
 
 	bool there = same_local_type(theirs.type, ours.type) && theirs.collation == ours.collation;
-	bool wider = takes_every_value(ours.type, theirs.type) && theirs.collation == base.collation;
+	bool wider = takes_every_value(ours.type, theirs.type) && theirs.collation == base.collation &&
+	             !same_local_type(base.type, ours.type);
 	if ((retyped || input_.resumed) && (there || wider) && (values_known || !rows || input_.resumed)) {
 		satisfy(operation, there ? "The subscriber's column is so."
 		                         : "The subscriber's type " + ours.type.sql + " takes every value.");
@@ -177,7 +190,13 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	if (given && !hint->expr) {
 		effect.why = "there was a USING clause that could not be read";
 	} else if (given) {
-		effect = conversion(*hint->expr, *theirs_);
+		/* it reads the row as it was, under the names that are now */
+		state::Relation before;
+		before.columns = base_->columns;
+		for (state::Column &column : before.columns)
+			if (const state::Column *now = find_column(*theirs_, column.attnum))
+				column.name = now->name;
+		effect = conversion(*hint->expr, before);
 		if (effect.effect != Effect::Unknown && !names_agree(effect.why))
 			effect.effect = Effect::Unknown;
 		using_clause = " USING " + hint->expr->sql;

@@ -10,11 +10,12 @@
 namespace schemasync::pg {
 
 /*
- * Runs body(arg), a leaf, in an internal subtransaction, which commits when it returns and rolls back when it raises.
+ * Runs body(arg), a leaf, in an internal subtransaction, which commits when it returns and rolls back when it
+ * raises.
  *
- * returns: nullptr, or the error that body raised, copied into the memory context that was current at the call; memory
- *          context, resource owner, user and parameters are then as they were at the call
- * errors:  only those of starting and ending a subtransaction
+ * returns: nullptr, or the error that body raised, copied into the memory context that was current at the
+ * call; memory context, resource owner, user and parameters are then as they were at the call errors:  only
+ * those of starting and ending a subtransaction
  */
 ErrorData *run_in_subtransaction(void (*body)(void *), void *arg);
 

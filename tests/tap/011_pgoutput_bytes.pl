@@ -40,7 +40,7 @@ CREATE TABLE wide (
 	c_int4range int4range, c_tstzrange tstzrange, c_multirange int4multirange, c_range other.money_range,
 	c_int_array int[], c_text_array text[][], c_mood mood, c_mood_array mood[], c_pair pair, c_pair_array pair[],
 	c_positive positive);
-CREATE TABLE without_send (id int PRIMARY KEY, a aclitem);
+CREATE TABLE without_send (id int PRIMARY KEY, a aclitem[]);
 CREATE TABLE toasted (id int PRIMARY KEY, small text, big text, big_external bytea);
 ALTER TABLE toasted ALTER big_external SET STORAGE EXTERNAL;
 CREATE TABLE ri_full (a int, b text, big text); ALTER TABLE ri_full REPLICA IDENTITY FULL;
@@ -98,8 +98,7 @@ CREATE TABLE virtual_generated (id int PRIMARY KEY, a int, v int GENERATED ALWAY
 CREATE PUBLICATION gen_stored FOR TABLE generated, virtual_generated WITH (publish_generated_columns = stored);
 CREATE PUBLICATION gen_listed FOR TABLE generated (id, g), virtual_generated (id, s);
 CREATE PUBLICATION gen_none FOR TABLE generated, virtual_generated;
-CREATE PUBLICATION gen_filter FOR TABLE virtual_generated WHERE (v > 5);
-ALTER TABLE virtual_generated REPLICA IDENTITY FULL;
+CREATE PUBLICATION gen_filter FOR TABLE virtual_generated WHERE (v > 5) WITH (publish = 'insert');
 }) if $has_18;
 
 my %slots;
@@ -201,20 +200,20 @@ sub workload_ddl
 sub workload_large
 {
 	sql(q{
-	BEGIN; INSERT INTO narrow SELECT i, i, repeat('large', 10) FROM generate_series(10000, 13000) i; UPDATE narrow SET v = 3 WHERE id BETWEEN 10000 AND 11000; SAVEPOINT s; INSERT INTO narrow SELECT i, i, 'sub' FROM generate_series(20000, 22000) i; ROLLBACK TO s;
-	SAVEPOINT t; INSERT INTO narrow SELECT i, i, 'sub kept' FROM generate_series(30000, 32000) i; RELEASE t; SELECT pg_logical_emit_message(true, 'in stream', 'transactional'); INSERT INTO part SELECT i, 'c', 'p' FROM generate_series(310, 900) i; TRUNCATE ri_full; COMMIT;
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(40000, 43000) i; ALTER TABLE narrow ADD during_stream text; INSERT INTO narrow SELECT i, 1, 't', repeat('x', 50) FROM generate_series(50000, 52000) i; INSERT INTO filtered SELECT i, i, 'f' FROM generate_series(1, 2000) i; COMMIT;
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(60000, 64000) i; ROLLBACK;
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(70000, 73000) i; INSERT INTO toasted SELECT i, 's', (SELECT string_agg(md5((i * 100000 + j)::text), '') FROM generate_series(1, 100) j), NULL FROM generate_series(1000, 1050) i; UPDATE toasted SET small = 'u'; COMMIT;
+	BEGIN; INSERT INTO narrow SELECT i, i, repeat('large', 10) FROM generate_series(10000, 11500) i; UPDATE narrow SET v = 3 WHERE id BETWEEN 10000 AND 10500; SAVEPOINT s; INSERT INTO narrow SELECT i, i, 'sub' FROM generate_series(20000, 21000) i; ROLLBACK TO s;
+	SAVEPOINT t; INSERT INTO narrow SELECT i, i, 'sub kept' FROM generate_series(30000, 31000) i; RELEASE t; SELECT pg_logical_emit_message(true, 'in stream', 'transactional'); INSERT INTO part SELECT i, 'c', 'p' FROM generate_series(310, 900) i; TRUNCATE ri_full; COMMIT;
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(40000, 41000) i; ALTER TABLE narrow ADD during_stream text; INSERT INTO narrow SELECT i, 1, 't', repeat('x', 50) FROM generate_series(50000, 51000) i; INSERT INTO filtered SELECT i, i, 'f' FROM generate_series(1, 1000) i; COMMIT;
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(60000, 61500) i; ROLLBACK;
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(70000, 70500) i; INSERT INTO toasted SELECT i, 's', (SELECT string_agg(md5((i * 100000 + j)::text), '') FROM generate_series(1, 100) j), NULL FROM generate_series(1000, 1050) i; UPDATE toasted SET small = 'u'; COMMIT;
 	});
 	# a streamed transaction in between others: its schema is sent with it, and again to them
 	my $session = $node->background_psql($db) if $node->can('background_psql') && $node->can('background_psql') && $has_16;
 	if ($session)
 	{
-		$session->query_safe('BEGIN; INSERT INTO narrow SELECT i FROM generate_series(80000, 83000) i');
+		$session->query_safe('BEGIN; INSERT INTO narrow SELECT i FROM generate_series(80000, 81500) i');
 		sql('INSERT INTO narrow VALUES (90000)');
-		$session->query_safe('INSERT INTO narrow SELECT i FROM generate_series(83001, 85000) i; ROLLBACK');
-		$session->query_safe('BEGIN; INSERT INTO narrow SELECT i FROM generate_series(86000, 89000) i');
+		$session->query_safe('INSERT INTO narrow SELECT i FROM generate_series(83001, 83500) i; ROLLBACK');
+		$session->query_safe('BEGIN; INSERT INTO narrow SELECT i FROM generate_series(86000, 87500) i');
 		sql('INSERT INTO narrow VALUES (90001)');
 		$session->query_safe('COMMIT');
 		$session->quit;
@@ -228,8 +227,8 @@ sub workload_prepared
 	BEGIN; INSERT INTO narrow VALUES (200, 1); PREPARE TRANSACTION 'kept'; INSERT INTO narrow VALUES (201, 1); COMMIT PREPARED 'kept';
 	BEGIN; INSERT INTO narrow VALUES (202, 1); PREPARE TRANSACTION 'dropped'; ROLLBACK PREPARED 'dropped';
 	BEGIN; INSERT INTO unlogged_table VALUES (2); PREPARE TRANSACTION 'nothing to send'; COMMIT PREPARED 'nothing to send';
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(100000, 104000) i; PREPARE TRANSACTION 'large'; COMMIT PREPARED 'large';
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(110000, 114000) i; PREPARE TRANSACTION 'large dropped'; ROLLBACK PREPARED 'large dropped';
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(100000, 101500) i; PREPARE TRANSACTION 'large'; COMMIT PREPARED 'large';
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(110000, 111500) i; PREPARE TRANSACTION 'large dropped'; ROLLBACK PREPARED 'large dropped';
 	BEGIN; CREATE TABLE in_prepared (id int PRIMARY KEY, m feeling); INSERT INTO in_prepared VALUES (1, 'ok'); PREPARE TRANSACTION 'with ddl'; COMMIT PREPARED 'with ddl'; INSERT INTO in_prepared VALUES (2);
 	});
 	return;
@@ -245,7 +244,7 @@ sub workload_other
 	SELECT pg_replication_origin_session_setup('upstream');
 	BEGIN; SELECT pg_replication_origin_xact_setup('1/234', '2020-01-01 00:00+00'); INSERT INTO narrow VALUES (301); COMMIT;
 	INSERT INTO narrow VALUES (302); INSERT INTO unlogged_table VALUES (3);
-	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(120000, 124000) i; COMMIT;
+	BEGIN; INSERT INTO narrow SELECT i FROM generate_series(120000, 121500) i; COMMIT;
 	BEGIN; INSERT INTO narrow VALUES (303); PREPARE TRANSACTION 'origin'; COMMIT PREPARED 'origin';
 	SELECT pg_replication_origin_session_reset(); SELECT pg_replication_origin_session_setup('dropped origin'); INSERT INTO narrow VALUES (304); SELECT pg_replication_origin_session_reset(); SELECT pg_replication_origin_drop('dropped origin');
 	});
@@ -266,33 +265,42 @@ sql(q{ALTER PUBLICATION to_rename RENAME TO renamed_publication; INSERT INTO nar
 
 # a type without a send function ends what is decoded as binary, so it comes last
 my $end = sql('SELECT pg_current_wal_lsn()');
-sql(q{INSERT INTO narrow VALUES (500); INSERT INTO without_send VALUES (1, '=r/postgres'); INSERT INTO narrow VALUES (501)});
+sql(q{INSERT INTO narrow VALUES (500); INSERT INTO without_send VALUES (1, '{=r/postgres}'); INSERT INTO narrow VALUES (501)});
 
 # --- comparison --------------------------------------------------------------------------------------------------------
 
-# What a plugin makes of the workload: (text of rows, text of errors). Names of plugin and slot are taken out of errors.
+# What the plugins make of the workload with the given options: for each a line "count|digest|kinds of messages" and the
+# errors, with the names of slot and plugin taken out. One psql for all, for speed.
 sub decode
 {
-	my ($plugin, $slot, $options, $client_encoding) = @_;
+	my ($slot, $options, $client_encoding, @plugins) = @_;
 	my $list = join(', ', map { my $o = $_; $o =~ s/'/''/g; "'$o'" } @$options);
-	my ($status, $out, $err) = $node->psql($db, qq{
-		SET client_encoding = '$client_encoding';
-		SELECT lsn, xid, encode(data, 'hex') FROM pg_logical_slot_peek_binary_changes('${plugin}_$slot', NULL, NULL, $list)});
-	$err =~ s/(slot|output plugin) "$plugin/$1 "PLUGIN/g;
+	my $script = "SET client_encoding = '$client_encoding';\n";
+	foreach my $plugin (@plugins)
+	{
+		$script .= qq{\\warn next plugin
+			\\echo next plugin
+			SELECT count(*), md5(string_agg(format('%s %s %s', lsn, xid, encode(data, 'hex')), E'\\n')), string_agg(DISTINCT chr(get_byte(data, 0)), '')
+			FROM pg_logical_slot_peek_binary_changes('${plugin}_$slot', '$end', NULL, $list);\n};
+	}
+	my ($out, $err);
+	$node->psql($db, $script, stdout => \$out, stderr => \$err, on_error_stop => 0);
+	$err =~ s/(slot|output plugin) "(pgoutput|schemasync_decoder)/$1 "PLUGIN/g;
 	$err =~ s/^psql:<stdin>:\d+: //mg;
-	# the position at which an error is noticed is that of the transaction's end, the same for both
-	return ($out, $err);
+	my @out = split /^next plugin\n?/m, $out;
+	my @err = split /^(?:psql:<stdin>:\d+: )?next plugin\n?/m, $err;
+	s/\s+\z// foreach @out, @err;
+	return map { { out => $out[$_] // '', err => $err[$_] // '' } } 1 .. @plugins;
 }
 
-# A row of output for people: the letter and the bytes that are printable.
-sub readable
+# The messages themselves, one a line, readable.
+sub messages_of
 {
-	my ($row) = @_;
-	return '(none)' unless defined $row;
-	my ($lsn, $xid, $hex) = split /\|/, $row;
-	my $bytes = pack('H*', $hex // '');
-	$bytes =~ s/[^ -~]/./g;
-	return "$lsn $xid " . substr($bytes, 0, 200);
+	my ($plugin, $slot, $options) = @_;
+	my $list = join(', ', map { my $o = $_; $o =~ s/'/''/g; "'$o'" } @$options);
+	my ($status, $out) = $node->psql($db, qq{SELECT format('%s %s %s', lsn, xid, left(encode(data, 'escape'), 300))
+		FROM pg_logical_slot_peek_binary_changes('${plugin}_$slot', '$end', NULL, $list)});
+	return split /\n/, $out;
 }
 
 my $messages = 0;
@@ -302,22 +310,22 @@ sub same_output
 	my ($slot, $options, $client_encoding) = @_;
 	$client_encoding //= 'UTF8';
 	my $what = "$slot: @$options" . ($client_encoding eq 'UTF8' ? '' : " ($client_encoding)");
-	my ($expected, $expected_error) = decode('pgoutput', $slot, $options, $client_encoding);
-	my ($got, $error) = decode('schemasync_decoder', $slot, $options, $client_encoding);
-	my $equal = $expected eq $got && $expected_error eq $error;
+	my ($expected, $got) = decode($slot, $options, $client_encoding, 'pgoutput', 'schemasync_decoder');
+	my $equal = $expected->{out} eq $got->{out} && $expected->{err} eq $got->{err};
 	ok($equal, $what);
-	my @expected = split /\n/, $expected;
-	my @got = split /\n/, $got;
-	$messages += @got;
-	foreach (@got) { my (undef, undef, $hex) = split /\|/; $letters{ pack('H*', substr($hex, 0, 2)) }++; }
+	my ($count, undef, $kinds) = split /\|/, $got->{out};
+	$messages += $count || 0;
+	$letters{$_}++ foreach split //, ($kinds // '') =~ s/\s//gr;
 	return if $equal;
-	diag("errors: pgoutput: $expected_error\nours: $error") if $expected_error ne $error;
-	diag(scalar(@expected) . ' rows of pgoutput, ' . scalar(@got) . ' of ours');
+	diag("errors: pgoutput: $expected->{err}\nours: $got->{err}") if $expected->{err} ne $got->{err};
+	diag("pgoutput: $expected->{out}\nours:     $got->{out}");
+	my @expected = messages_of('pgoutput', $slot, $options);
+	my @got = messages_of('schemasync_decoder', $slot, $options);
 	my $shown = 0;
 	foreach my $i (0 .. (@expected > @got ? $#expected : $#got))
 	{
 		next if ($expected[$i] // '') eq ($got[$i] // '');
-		diag("row $i\npgoutput: " . readable($expected[$i]) . "\nours:     " . readable($got[$i]));
+		diag("message $i\npgoutput: " . ($expected[$i] // '(none)') . "\nours:     " . ($got[$i] // '(none)'));
 		last if ++$shown >= 3;
 	}
 	return;
@@ -371,21 +379,24 @@ foreach my $options (
 	same_output($_, $options) foreach qw(plain 2pc);
 }
 
-# the two that pgoutput does not have
-my @base = ("proto_version", "1", @all);
-my (undef, $error) = decode('schemasync_decoder', 'plain', [ @base, 'schemasync', '1', 'schemasync', '1' ], 'UTF8');
-like($error, qr/conflicting or redundant options/, 'option schemasync twice');
-(undef, $error) = decode('schemasync_decoder', 'plain', [ 'proto_version', '', @all ], 'UTF8');
-like($error, qr/invalid proto_version/, 'an empty proto_version');
-(undef, $error) = decode('schemasync_decoder', 'plain', [ @base, 'schemasync', 'maybe' ], 'UTF8');
-like($error, qr/schemasync requires a Boolean value/, 'option schemasync with nonsense');
-(undef, $error) = decode('schemasync_decoder', 'plain', [ @base, 'rewrites', 'carry' ], 'UTF8');
-like($error, qr/option "rewrites" needs option "schemasync"/, 'option rewrites alone');
-(undef, $error) = decode('schemasync_decoder', 'plain', [ @base, 'schemasync', '1', 'rewrites', 'some' ], 'UTF8');
-like($error, qr/unrecognized rewrites value: "some"/, 'option rewrites with nonsense');
+# what pgoutput does not have
+sub refused
+{
+	my ($options, $error) = @_;
+	my ($got) = decode('plain', $options, 'UTF8', 'schemasync_decoder');
+	like($got->{err}, $error, "refused: @$options");
+	return;
+}
+my @base = ('proto_version', '1', @all);
+refused([ @base, 'schemasync', '1', 'schemasync', '1' ], qr/conflicting or redundant options/);
+refused([ @base, 'schemasync', 'maybe' ], qr/schemasync requires a Boolean value/);
+refused([ @base, 'rewrites', 'carry' ], qr/option "rewrites" needs option "schemasync"/);
+refused([ @base, 'schemasync', '1', 'rewrites', 'some' ], qr/unrecognized rewrites value: "some"/);
+refused([ 'proto_version', '', @all ], qr/invalid proto_version/);
 
 # --- the same on the wire of a walsender, where messages leave in batches -------------------------------------------
 
+my %in_walsender;
 sub receive
 {
 	my ($plugin, $slot, @options) = @_;
@@ -399,6 +410,23 @@ sub receive
 	sql("SELECT pg_drop_replication_slot('$copy')");
 	return slurp_file($file);
 }
+# SQL in a walsender's connection goes through the function's output, not the connection's
+foreach my $plugin (qw(pgoutput schemasync_decoder))
+{
+	my ($status, $out, $err) = $node->psql($db, "SELECT count(*), md5(string_agg(encode(data, 'hex'), '')) FROM pg_logical_slot_peek_binary_changes('${plugin}_plain', NULL, NULL, 'proto_version', '1', 'publication_names', 'all_tables')",
+		replication => 'database');
+	$in_walsender{$plugin} = $out;
+}
+is($in_walsender{schemasync_decoder}, $in_walsender{pgoutput}, 'SQL function in a walsender');
+
+# an error ends a session, and the next one in the same backend is not harmed
+my $failing = "pg_logical_slot_peek_binary_changes('schemasync_decoder_plain', NULL, NULL, 'proto_version', '1', 'publication_names', 'all_tables', 'binary', 'on')";
+my $good = $failing =~ s/'on'/'off'/r;
+is( $node->safe_psql($db, qq{
+		DO \$\$ BEGIN PERFORM count(*) FROM $failing; RAISE 'no error'; EXCEPTION WHEN undefined_function THEN PERFORM count(*) FROM $good; END \$\$;
+		SELECT count(*), md5(string_agg(encode(data, 'hex'), '')) FROM $good}),
+	$in_walsender{pgoutput}, 'a session after a failed one');
+
 foreach my $options ([ 'proto_version=1', 'publication_names=all_tables' ], [ 'proto_version=1', 'publication_names=all_root', 'binary=true' ],
 	[ 'proto_version=2', 'publication_names=all_tables', 'streaming=on', 'messages=true' ])
 {
@@ -407,7 +435,7 @@ foreach my $options ([ 'proto_version=1', 'publication_names=all_tables' ], [ 'p
 	ok($expected eq $got, 'a walsender sends the same ' . length($expected) . ' bytes');
 }
 
-note("$messages messages compared: " . join(' ', map { "$_=$letters{$_}" } sort keys %letters));
+note("$messages messages compared");
 is(join('', grep { !$letters{$_} } split //, 'BCOIUDTRYMbPKrSEcAp'), '', 'every kind of message was among them');
 
 $node->stop;

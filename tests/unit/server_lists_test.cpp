@@ -1,12 +1,13 @@
 /*
- * Our tables of subcommands and command tags against the lists in the headers of the server that is built against: a
- * change of PostgreSQL that nobody has thought about fails here.
+ * Our tables of subcommands and command tags against the lists in the headers of the server that is built
+ * against: a change of PostgreSQL that nobody has thought about fails here.
  */
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 
+#include "core/operation.hpp"
 #include "core/subcommands.hpp"
 #include "core/tags.hpp"
 
@@ -29,6 +30,22 @@ TEST(ServerLists, ASubcommandHasOperationsOrARemark)
 {
 	for (const Subcommand &subcommand : subcommands)
 		EXPECT_FALSE(subcommand.operations.empty() && subcommand.remark.empty()) << subcommand.name;
+}
+
+TEST(ServerLists, TheOperationsOfASubcommandAreInTheCatalog)
+{
+	for (const Subcommand &subcommand : subcommands) {
+		std::string_view rest = subcommand.operations;
+		while (!rest.empty()) {
+			std::size_t end = rest.find(' ');
+			std::string_view code = rest.substr(0, end);
+			bool found = false;
+			for (const merge::OperationInfo &operation : merge::operations)
+				found |= operation.code == code;
+			EXPECT_TRUE(found) << subcommand.name << ": " << code;
+			rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+		}
+	}
 }
 
 TEST(ServerLists, EveryTagIsKnown)

@@ -1,7 +1,7 @@
 /*
  * One operation of the merge: executed, accepted, ignored or refused, each with its row of history.
  */
-#include "apply_ext/apply/schema_step.hpp"
+#include "apply_ext/apply/schema_work.hpp"
 
 #include "core/reason.hpp"
 
@@ -46,8 +46,9 @@ classify(const ErrorData *error)
 		return Reason::LocalDependents;
 	case ERRCODE_FEATURE_NOT_SUPPORTED:
 		/* "cannot alter type of a column used by a view or rule" names what depends in its detail */
-		return error->detail != nullptr && strstr(error->detail, " depends on ") != nullptr ? Reason::LocalDependents
-		                                                                                    : Reason::ApplyFailed;
+		return error->detail != nullptr && strstr(error->detail, " depends on ") != nullptr
+		           ? Reason::LocalDependents
+		           : Reason::ApplyFailed;
 	case ERRCODE_DUPLICATE_TABLE:
 	case ERRCODE_DUPLICATE_OBJECT:
 	case ERRCODE_DUPLICATE_COLUMN:
@@ -64,13 +65,15 @@ classify(const ErrorData *error)
 	}
 }
 
-/* The condition that the rows which violate a constraint fulfil; empty when the error is no such violation. */
+/* The condition that the rows which violate a constraint fulfil; empty when the error is no such violation.
+ */
 std::string
 violation_of(const ErrorData *error, const Place &place)
 {
 	if (error->sqlerrcode == ERRCODE_NOT_NULL_VIOLATION && error->column_name != nullptr)
 		return quote_name(error->column_name) + " IS NULL";
-	if (error->sqlerrcode != ERRCODE_CHECK_VIOLATION || error->constraint_name == nullptr || place.theirs == nullptr)
+	if (error->sqlerrcode != ERRCODE_CHECK_VIOLATION || error->constraint_name == nullptr ||
+	    place.theirs == nullptr)
 		return {};
 	for (const state::Constraint &constraint : place.theirs->constraints)
 		if (constraint.name == error->constraint_name && constraint.expr)
@@ -115,22 +118,25 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 	if (!violation.empty()) {
 		std::int64_t count = count_rows_where(place.relid, violation);
 		if (count >= 0)
-			add_sentence(operation.detail, std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
-		operation.hint = "Repair the subscriber's rows where " + violation + ", then: SELECT schemasync_resume('{subscription}');";
+			add_sentence(operation.detail,
+			             std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
+		operation.hint = "Repair the subscriber's rows where " + violation +
+		                 ", then: SELECT schemasync_resume('{subscription}');";
 	}
 }
 
-/* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for rows. */
+/* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
+ * rows. */
 void
-forbid(const Step &step, merge::Operation &operation, const Place &place)
+forbid(const SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	const char *owner = pg::call([&] { return GetUserNameFromId(place.run_as, true); });
 	const char *self = pg::call([&] { return GetUserNameFromId(step.subscription.owner, true); });
 
 	operation.verdict = Verdict::Refuse;
 	operation.reason = Reason::ApplyFailed;
-	operation.detail = "it would run as role \"" + or_empty(owner) + "\", which the owner of the subscription, \"" +
-	                   or_empty(self) + "\", may not become";
+	operation.detail = "it would run as role \"" + or_empty(owner) +
+	                   "\", which the owner of the subscription, \"" + or_empty(self) + "\", may not become";
 	operation.hint = "GRANT " + quote_name(or_empty(owner)) + " TO " + quote_name(or_empty(self)) +
 	                 ";\nSELECT schemasync_resume('{subscription}');";
 }
@@ -147,7 +153,7 @@ settings_of(const merge::Operation &operation)
 }
 
 Executed
-execute(const Step &step, const merge::Operation &operation, const std::string &sql, const Place &place)
+execute(const SchemaWork &step, const merge::Operation &operation, const std::string &sql, const Place &place)
 {
 	const std::vector<Setting> settings = settings_of(operation);
 	const catalog::Options &options = step.subscription.options;
@@ -167,14 +173,15 @@ execute(const Step &step, const merge::Operation &operation, const std::string &
 
 /* Runs what a person decided at this boundary. Failure refuses again with what the server said. */
 void
-run_decision(Step &step, merge::Operation &operation, const Place &place)
+run_decision(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	const catalog::Decision &decision = *step.decision;
 	bool suggested = strcmp(decision.resolution, "apply") == 0;
 	const char *sql = suggested ? decision.suggested_sql : decision.resolution_sql;
 
 	if (sql == nullptr) {
-		operation.detail += suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
+		operation.detail +=
+		    suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
 		refuse(step, operation, place);
 	}
 	const catalog::Options &options = step.subscription.options;
@@ -193,7 +200,8 @@ run_decision(Step &step, merge::Operation &operation, const Place &place)
 	TimestampTz start = GetCurrentTimestamp();
 	Executed executed = pg::call([&] { return execute_ddl(execution); });
 	if (executed.outcome != Outcome::Done) {
-		operation.reason = executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
+		operation.reason =
+		    executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
 		operation.detail = "the SQL of the resolution failed: " + or_empty(executed.error->message);
 		refuse(step, operation, place);
 	}
@@ -209,7 +217,7 @@ run_decision(Step &step, merge::Operation &operation, const Place &place)
 
 /* Rows that follow carry all published columns: each must have a place, or skipping would lose them. */
 void
-check_skip(const Step &step, merge::Operation &operation, const Place &place)
+check_skip(const SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	if (place.theirs == nullptr)
 		return;
@@ -229,16 +237,19 @@ check_skip(const Step &step, merge::Operation &operation, const Place &place)
 			missing += (missing.empty() ? "" : ", ") + column.name;
 	}
 	if (!missing.empty()) {
-		operation.detail += "; it cannot be skipped: the rows that follow have values for columns that are not here: " + missing;
+		operation.detail +=
+		    "; it cannot be skipped: the rows that follow have values for columns that are not here: " +
+		    missing;
 		refuse(step, operation, place);
 	}
 }
 
 /* An operation that cannot be done: as a person decided, later, or not at all. */
 Progress
-settle(Step &step, merge::Operation &operation, const Place &place)
+settle(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
-	if (step.may_defer && (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
+	if (step.may_defer &&
+	    (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
 		return Progress::Later;
 	const char *resolution = step.decision != nullptr && !step.decided ? step.decision->resolution : nullptr;
 	if (resolution == nullptr || strcmp(resolution, "resumed") == 0 || strcmp(resolution, "satisfied") == 0)
@@ -257,13 +268,14 @@ settle(Step &step, merge::Operation &operation, const Place &place)
 } // namespace
 
 bool
-Step::resumed() const
+SchemaWork::resumed() const
 {
-	return decided || (decision != nullptr && decision->resolution != nullptr && strcmp(decision->resolution, "resumed") == 0);
+	return decided || (decision != nullptr && decision->resolution != nullptr &&
+	                   strcmp(decision->resolution, "resumed") == 0);
 }
 
 std::vector<const state::Relation *>
-Step::descendants_of(const state::Relation *relation) const
+SchemaWork::descendants_of(const state::Relation *relation) const
 {
 	std::vector<const state::Relation *> below;
 	std::set<Oid> oids;
@@ -278,10 +290,22 @@ Step::descendants_of(const state::Relation *relation) const
 	return below;
 }
 
-void
-record_history(Step &step, const merge::Operation &operation, const std::string &applied_sql, std::int64_t duration)
+bool
+has_fingerprint(std::string_view base, const std::string &fingerprint)
 {
-	if (!step.recorded.insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change).second)
+	for (const std::string before : {"\"fingerprint\":\"", "\"fingerprint\": \""})
+		if (base.find(before + fingerprint + '"') != std::string_view::npos)
+			return true;
+	return false;
+}
+
+void
+record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
+               std::int64_t duration)
+{
+	if (!step.recorded
+	         .insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change)
+	         .second)
 		return;
 	const std::string_view verdict = name(operation.verdict);
 	const char *reason = operation.reason == Reason::None ? nullptr : info(operation.reason).name.data();
@@ -303,7 +327,7 @@ record_history(Step &step, const merge::Operation &operation, const std::string 
 }
 
 void
-note_changes(Step &step, const merge::Result &result)
+note_changes(SchemaWork &step, const merge::Result &result)
 {
 	for (const merge::Operation &operation : result.operations) {
 		if (operation.change.empty() || operation.verdict == Verdict::Satisfied)
@@ -317,11 +341,12 @@ note_changes(Step &step, const merge::Result &result)
 }
 
 Progress
-do_operation(Step &step, merge::Operation &operation, const Place &place)
+do_operation(SchemaWork &step, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
 		return settle(step, operation, place);
-	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore || operation.sql.empty()) {
+	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore ||
+	    operation.sql.empty()) {
 		record_history(step, operation, "", 0);
 		return Progress::Done;
 	}
@@ -345,7 +370,7 @@ do_operation(Step &step, merge::Operation &operation, const Place &place)
 }
 
 Progress
-do_operations(Step &step, merge::Result &result, const Place &place)
+do_operations(SchemaWork &step, merge::Result &result, const Place &place)
 {
 	for (merge::Operation &operation : result.operations) {
 		Progress progress = do_operation(step, operation, place);
@@ -356,13 +381,13 @@ do_operations(Step &step, merge::Result &result, const Place &place)
 }
 
 bool
-may_become(const Step &step, Oid role)
+may_become(const SchemaWork &step, Oid role)
 {
 	return pg::call([&] { return pg::compat::member_can_set_role(step.subscription.owner, role); });
 }
 
 Oid
-creation_role(const Step &step, const std::string &publisher_owner)
+creation_role(const SchemaWork &step, const std::string &publisher_owner)
 {
 	if (!step.subscription.options.policy.owners_same)
 		return step.subscription.owner;

@@ -1,0 +1,127 @@
+/*
+ * The work on one schema message, shared by the files apply/schema*.cpp: what is known of the boundary, what
+ * was decided about it, what was found so far, and how one operation is executed or refused.
+ *
+ * Zone: server code; functions throw pg::Error and Refused.
+ */
+#pragma once
+
+#include "core/merge.hpp"
+#include "core/state_json.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apply_ext/apply/schema.hpp"
+#include "apply_ext/catalog/refusal.hpp"
+
+namespace schemasync::apply {
+
+struct SchemaWork {
+	SchemaWork(const catalog::Subscription &subscription_, const Boundary &boundary_,
+	           std::string_view content_)
+	    : subscription(subscription_), boundary(boundary_), content(content_)
+	{
+	}
+
+	const catalog::Subscription &subscription;
+	Boundary boundary; /* its ordinal counts the messages that had an effect, so that it is the same at each
+	                      attempt */
+	std::string_view content;
+	merge::Command command;
+	const catalog::Decision *decision = nullptr; /* a person's, about this boundary */
+	bool decided = false;                        /* the decision's SQL was run */
+	bool skipping = false;                       /* the decision is to accept without changing */
+	bool may_defer =
+	    false; /* what fails for the sake of other objects of the message is tried again after them */
+	bool changed = false; /* the local schema */
+	const std::vector<state::Document<state::Relation>> *relations =
+	    nullptr;                      /* all of the message, parents first */
+	std::vector<std::string> changes; /* what the message changes, one line each */
+	std::set<std::string>
+	    recorded; /* operations in the history, so that a second merge does not repeat them */
+
+	/* A person said that the subscriber is as it should be now. */
+	bool resumed() const;
+	/* The relations of the message that are below this one, at any depth. */
+	std::vector<const state::Relation *> descendants_of(const state::Relation *relation) const;
+};
+
+/* Where an operation is executed: what it belongs to, as far as it is there. */
+struct Place {
+	Oid run_as = InvalidOid;
+	Oid relid = InvalidOid; /* the local relation */
+	Oid publisher_oid = InvalidOid;
+	const state::Relation *theirs = nullptr;
+	const state::Relation *ours = nullptr;
+	const merge::ColumnMap *columns = nullptr;
+};
+
+enum class Progress {
+	Done,
+	Again, /* the decision's SQL was run: read and merge again */
+	Later, /* try again after the other objects of the message */
+	Skip,  /* accept without changing */
+};
+
+/* Does one operation as its verdict says, with its row of history. Throws Refused. */
+Progress do_operation(SchemaWork &step, merge::Operation &operation, const Place &place);
+
+/* The same for all of a result, until one is not done. */
+Progress do_operations(SchemaWork &step, merge::Result &result, const Place &place);
+
+/* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
+void note_changes(SchemaWork &step, const merge::Result &result);
+
+void record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
+                    std::int64_t duration);
+
+/* Whether a stored state has the fingerprint: as it came in the stream, or as jsonb prints it after the initial copy. */
+bool has_fingerprint(std::string_view base, const std::string &fingerprint);
+
+/* The role that new objects belong to. */
+Oid creation_role(const SchemaWork &step, const std::string &publisher_owner);
+
+/* Whether the subscription's owner may become the role. */
+bool may_become(const SchemaWork &step, Oid role);
+
+// ---- schema.cpp ----
+
+/* Numbers the boundary and loads what was decided about it, if it was refused before. */
+void begin_boundary(SchemaWork &step);
+/* The boundary passed: a refusal that was open is resolved now. */
+void end_boundary(const SchemaWork &step);
+
+// ---- schema_rewrite.cpp ----
+
+bool on_rewrite(SchemaWork &step);
+/* A marker explains the rewrite. */
+void forget_rewrite(TransactionId xid, Oid relation);
+
+// ---- schema_relation.cpp ----
+
+/* Whether the relation's base is the state already. */
+bool is_current(const SchemaWork &step, const state::Relation &theirs);
+bool is_before_copy(const SchemaWork &step, Oid publisher_oid);
+/* Merges one relation and does what follows; false: try again after the other objects of the message. */
+bool apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs);
+bool apply_dropped_relation(SchemaWork &step, Oid publisher_oid);
+
+// ---- schema_object.cpp ----
+
+bool is_current(const SchemaWork &step, const state::Type &theirs);
+bool apply_type(SchemaWork &step, const state::Document<state::Type> &theirs);
+bool apply_dropped_type(SchemaWork &step, Oid publisher_oid);
+bool apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs);
+bool apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool followed);
+/* Objects of the command that none of the above knows get a row of history with the verdict ignore. */
+void record_ignored(SchemaWork &step);
+
+// ---- schema_refusal.cpp ----
+
+/* Throws Refused for the operation. */
+[[noreturn]] void refuse(const SchemaWork &step, const merge::Operation &operation, const Place &place);
+
+} // namespace schemasync::apply

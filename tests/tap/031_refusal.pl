@@ -1,0 +1,183 @@
+# The life of a refusal: it holds the position before the transaction, survives restarts of worker and server, is one row and
+# one log entry, and ends in each of the documented ways. What stands in the way on the subscriber is refused by its name.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use SchemasyncTest;
+
+my ($pub, $sub) = SchemasyncTest::pair();
+my $table = 0;
+
+sub pub_sql { return $pub->safe_psql('postgres', $_[0]) }
+sub sub_sql { return $sub->safe_psql('postgres', $_[0]) }
+
+sub refusal
+{
+	my ($columns, $id) = @_;
+	return sub_sql("SELECT $columns FROM schemasync_refusals WHERE refusal_id = $id");
+}
+
+sub log_entries { return scalar(() = slurp_file($sub->logfile) =~ /LOG:  subscription "sub" refused/g) }
+
+sub applied
+{
+	my ($what) = @_;
+	wait_applied($pub, $sub, 'sub');
+	compare($pub, $sub, $what);
+}
+
+pub_sql(q{
+	CREATE PUBLICATION pub FOR ALL TABLES;
+	CREATE TABLE t (id int PRIMARY KEY, a text);
+	INSERT INTO t VALUES (1, 'one'), (2, 'two');
+	CREATE TABLE other (id int PRIMARY KEY);
+	CREATE TABLE nulls (id int PRIMARY KEY, a int);
+	CREATE TABLE viewed (id int PRIMARY KEY, a int, b int);
+	CREATE TABLE locked (id int PRIMARY KEY);
+	CREATE TABLE odd (id int PRIMARY KEY, a int);
+});
+create_subscription($pub, $sub, 'sub', args => q{options => '{"ddl_lock_timeout": 100, "ddl_lock_retries": 3}'});
+
+# --- held, over restarts -------------------------------------------------------------------------------------------
+
+pub_sql(q{
+	INSERT INTO t VALUES (3, 'before');
+	BEGIN;
+	INSERT INTO t VALUES (4, 'same transaction');
+	ALTER TABLE t ADD token uuid NOT NULL DEFAULT gen_random_uuid();
+	INSERT INTO t (id, a) VALUES (5, 'same transaction');
+	COMMIT;
+	INSERT INTO other VALUES (1);
+});
+my $id = wait_refused($sub, 'sub', 'volatile_default');
+is(sub_sql('SELECT string_agg(id::text, $$,$$ ORDER BY id) FROM t'), '1,2,3', 'all before the transaction is applied, nothing of it');
+is(sub_sql('SELECT count(*) FROM other'), '0', 'nothing after it either');
+is(refusal('attempts, statement ~ $$gen_random_uuid$$, changes ~ $$token$$, hint ~ $$schemasync_resume$$, publisher_xid IS NOT NULL', $id),
+	'1|t|t|t|t', 'the refusal shows statement, change and hint');
+$sub->restart;
+$pub->restart;
+is(sub_sql(q{SELECT state FROM schemasync_subscriptions}), 'refused', 'still refused after restarts');
+is(sub_sql(q{SELECT count(*) FROM schemasync_refusals}), '1', 'one row');
+sub_sql(q{SELECT schemasync_start('sub')});
+$sub->poll_query_until('postgres', "SELECT attempts >= 2 FROM schemasync_refusals WHERE refusal_id = $id")
+  or die 'the second attempt was not counted';
+wait_refused($sub, 'sub', 'volatile_default');
+is(sub_sql(q{SELECT count(*) FROM schemasync_refusals}), '1', 'the second attempt counts on the same row');
+is(log_entries(), 1, 'one log entry');
+cmp_ok(pub_sql(q{SELECT confirmed_flush_lsn <= (SELECT pg_current_wal_lsn()) FROM pg_replication_slots WHERE slot_type = 'logical'}),
+	'eq', 't', 'the slot is there');
+
+# --- repaired by hand ----------------------------------------------------------------------------------------------
+
+sub_sql(q{ALTER TABLE t ADD token uuid});
+foreach my $row (split /\n/, pub_sql(q{SELECT format('UPDATE t SET token = %L WHERE id = %s', token, id) FROM t WHERE id <= 3}))
+{
+	sub_sql($row);
+}
+# row 4 is in the held transaction: its value cannot be there yet
+sub_sql(q{ALTER TABLE t ALTER token SET DEFAULT gen_random_uuid(); SELECT schemasync_resume('sub')});
+wait_applied($pub, $sub, 'sub');
+is(refusal('status, resolution, resolved_at IS NOT NULL', $id), 'resolved|resumed|t', 'resolved by resume');
+sub_sql(sprintf(q{UPDATE t SET token = '%s' WHERE id = 4}, pub_sql('SELECT token FROM t WHERE id = 4')));
+sub_sql('ALTER TABLE t ALTER token SET NOT NULL');
+applied('after the repair by hand');
+is(log_entries(), 1, 'still one log entry');
+
+# --- resolved with SQL ---------------------------------------------------------------------------------------------
+
+pub_sql(q{INSERT INTO nulls VALUES (1, 1)});
+wait_applied($pub, $sub, 'sub');
+sub_sql(q{INSERT INTO nulls VALUES (900, NULL), (901, NULL)});
+pub_sql(q{ALTER TABLE nulls ALTER a SET NOT NULL; INSERT INTO nulls VALUES (2, 2)});
+$id = wait_refused($sub, 'sub', 'apply_failed');
+is(refusal('changes ~ $$2 rows violate$$', $id), 't', 'the violating rows are counted');
+sub_sql("SELECT schemasync_resolve($id, 'apply')");
+$sub->poll_query_until('postgres', "SELECT attempts >= 2 AND status = 'open' FROM schemasync_refusals WHERE refusal_id = $id")
+  or die 'the suggested SQL was not tried';
+wait_refused($sub, 'sub', 'apply_failed');
+pass('the suggested SQL fails as the change did, and is refused again');
+sub_sql("SELECT schemasync_resolve($id, 'execute', 'DELETE FROM nulls WHERE id >= 900; ALTER TABLE nulls ALTER a SET NOT NULL')");
+applied('after execute');
+is(refusal('status, resolution', $id), 'resolved|execute', 'resolved by execute');
+
+pub_sql(q{ALTER TABLE nulls ADD r float8 DEFAULT random()});
+$id = wait_refused($sub, 'sub', 'volatile_default');
+my ($status, undef, $error) = $sub->psql('postgres', "SELECT schemasync_resolve($id, 'skip')");
+$id = wait_refused($sub, 'sub', 'volatile_default');
+is(refusal('changes ~ $$cannot be skipped$$', $id), 't', 'what rows need is not skipped');
+sub_sql('ALTER TABLE nulls ADD r float8 DEFAULT 7');
+sub_sql("SELECT schemasync_resolve($id, 'skip')");
+wait_applied($pub, $sub, 'sub');
+pub_sql('INSERT INTO nulls VALUES (3, 3, 3)');
+wait_applied($pub, $sub, 'sub');
+is(sub_sql('SELECT r FROM nulls WHERE id = 3'), '3', 'after skip the rows go on');
+sub_sql('ALTER TABLE nulls ALTER r SET DEFAULT random()');
+sub_sql(sprintf('UPDATE nulls SET r = %s WHERE id = %s', split(/\|/, $_))) foreach split /\n/, pub_sql('SELECT r, id FROM nulls');
+applied('after skip, repaired');
+
+# --- local objects in the way --------------------------------------------------------------------------------------
+
+sub_sql('CREATE VIEW local_view AS SELECT a FROM viewed');
+pub_sql('ALTER TABLE viewed DROP a; INSERT INTO viewed VALUES (1, 1)');
+$id = wait_refused($sub, 'sub', 'local_dependents');
+is(refusal('concat(changes, drift, hint) ~ $$local_view$$', $id), 't', 'the view is named');
+sub_sql(q{DROP VIEW local_view; SELECT schemasync_resume('sub')});
+applied('after the view was dropped');
+
+sub_sql('CREATE TABLE taken (x text)');
+pub_sql('CREATE TABLE taken (id int PRIMARY KEY); INSERT INTO taken VALUES (1)');
+$id = wait_refused($sub, 'sub', 'local_name_taken');
+sub_sql(q{ALTER TABLE taken RENAME TO was_taken; SELECT schemasync_resume('sub')});
+wait_applied($pub, $sub, 'sub');
+sub_sql('DROP TABLE was_taken');
+applied('after the local table was renamed');
+
+# --- locks -----------------------------------------------------------------------------------------------------------
+
+my $blocker = $sub->background_psql('postgres', on_error_stop => 1) if $sub->can('background_psql');
+my ($in, $out, $timer) = ('', '', IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+my $session = $sub->background_psql('postgres', \$in, \$out, $timer);
+$in .= "BEGIN; LOCK TABLE locked IN ACCESS SHARE MODE;\n\\echo locked\n";
+pump_until($session, $timer, \$out, qr/locked/);
+pub_sql('ALTER TABLE locked ADD a int; INSERT INTO locked VALUES (1, 1)');
+$id = wait_refused($sub, 'sub', 'lock_timeout');
+is(refusal('hint ~ $$process \d+$$', $id), 't', 'the hint names who holds the lock');
+$in .= "COMMIT;\n\\q\n";
+$session->finish;
+sub_sql(q{SELECT schemasync_resume('sub')});
+applied('after the lock was released');
+
+sub_sql(q{SELECT schemasync_alter_subscription('sub', options => '{"ddl_lock_timeout": 50, "ddl_lock_retries": 1000}')});
+($in, $out) = ('', '');
+$session = $sub->background_psql('postgres', \$in, \$out, $timer);
+$in .= "BEGIN; LOCK TABLE locked IN ACCESS SHARE MODE;\n\\echo locked\n";
+pump_until($session, $timer, \$out, qr/locked/);
+pub_sql('BEGIN; INSERT INTO locked VALUES (2, 2); ALTER TABLE locked ADD b int DEFAULT 4; INSERT INTO locked VALUES (3, 3, 3); COMMIT');
+wait_state($sub, 'sub', 'waiting_lock');
+pass('waiting for a lock shows');
+# a crash in the middle of the boundary
+$sub->stop('immediate');
+$sub->start;
+applied('after a crash while the change waited');
+
+# --- names and texts that try to be more than they are ----------------------------------------------------------------
+
+my $evil = 'x" int; DROP TABLE other; --';
+pub_sql(qq{ALTER TABLE odd ADD "x"" int; DROP TABLE other; --" text DEFAULT '\$\$; DROP TABLE other; --'});
+pub_sql(qq{ALTER TABLE odd RENAME a TO "b, DROP COLUMN id"; COMMENT ON TABLE odd IS 'x'});
+pub_sql(qq{CREATE TABLE "o'd; d\\""x" ("%s" text DEFAULT E'\\\\''', "sel/*ect" int CHECK ("sel/*ect" > 0)); INSERT INTO "o'd; d\\""x" VALUES ('%', 1)});
+pub_sql(q{INSERT INTO odd VALUES (1, 1)});
+applied('hostile names and texts are just names and texts');
+
+# --- the publisher's other objects are ignored, and said to be ---------------------------------------------------------
+
+pub_sql(q{CREATE VIEW v AS SELECT 1; CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; DROP VIEW v});
+wait_applied($pub, $sub, 'sub');
+is(sub_sql(q{SELECT string_agg(DISTINCT operation, ',' ORDER BY operation) FROM schemasync_ddl_history WHERE verdict = 'ignore' AND object_identity ~ '^public\.[vf]\M'}),
+	'create_function,create_view,drop_view', 'classes that are not followed are in the history');
+
+$pub->stop;
+$sub->stop;
+done_testing();
