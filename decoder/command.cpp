@@ -24,8 +24,10 @@ namespace {
 /* What a marker concerns, of what the session may know. Lists are of oids. */
 struct Scope {
 	bool all_tables;
+	bool detaches;   /* a partition may have left what is covered; it is told of once more */
 	List *relations; /* touched by an object of the marker */
 	List *others;    /* related to them, or touched without being named: told of where they changed */
+	List *detached;  /* those of them that are not covered any more */
 	List *types;
 	List *schemas;
 	bool *object_told; /* for each object of the marker: whether it may be named */
@@ -83,8 +85,11 @@ admit_relation(const Place &place, Scope *scope, const marker::Object &object, O
 {
 	bool has_list = false;
 
-	if (!is_covered_here(place, relid))
-		return scope->all_tables;
+	if (!is_covered_here(place, relid)) {
+		if (!scope->detaches || !is_state_sent(place.session->announcer->sent, place, RelationRelationId, relid))
+			return scope->all_tables;
+		scope->detached = list_append_unique_oid(scope->detached, relid);
+	}
 	scope->relations = list_append_unique_oid(scope->relations, relid);
 	bool itself = object.classid == RelationRelationId && object.objid == relid;
 	bool hidden = is_hidden_column(place, relid, itself ? object.objsubid : 0, &has_list);
@@ -160,12 +165,18 @@ find_scope(const Place &place, const marker::Marker &marker)
 	Scope scope{};
 	size_t i = 0;
 
+	scope.detaches = marker.subcommands_json.find("AT_DetachPartition") != std::string::npos;
 	scope.all_tables = publish_all_tables(session_publications(place.session));
 	scope.object_told = static_cast<bool *>(palloc0(marker.objects.size() + 1));
 	for (const marker::Object &object : marker.objects) {
 		scope.object_told[i] = admit_object(place, &scope, object, alters_schema);
 		scope.hides_objects = scope.hides_objects || !scope.object_told[i];
 		i++;
+	}
+	/* what a list hid of a partition cannot be told any more */
+	if (scope.hides_columns && scope.detached != NIL) {
+		scope.relations = list_difference_oid(scope.relations, scope.detached);
+		scope.detached = NIL;
 	}
 	add_others(place, &scope);
 	return scope;
@@ -408,6 +419,7 @@ send_command(const Place &place, const marker::Marker &marker)
 	bool moves_tables = marker.tag == "ALTER TABLE" && !marker.has_subcommands;
 	Outgoing outgoing;
 	List *types = NIL;
+	ListCell *cell;
 
 	begin_outgoing(&outgoing);
 	raw(&outgoing.json, "tag", marker.tag_json);
@@ -431,6 +443,8 @@ send_command(const Place &place, const marker::Marker &marker)
 	bool objects = scope.all_tables && !marker.objects.empty() && scope.object_told[0];
 	if (relations > 0 || scope.types != NIL || scope.schemas != NIL || dropped > 0 || objects)
 		send_outgoing(place, "schemasync.ddl", &outgoing);
+	foreach(cell, scope.detached)
+		forget_state(place.session->announcer->sent, place, RelationRelationId, lfirst_oid(cell));
 }
 
 } // namespace schemasync::decoder

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "decoder/command.hpp"
+#include "decoder/publication.hpp"
 #include "pg/guard.hpp"
 #include "pg/marker.hpp"
 
@@ -64,6 +65,9 @@ receive_marker(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr ls
 				return;
 			/* GRANT changes no state */
 			if (marker->tag == "GRANT" || marker->tag == "REVOKE")
+				return;
+			/* a change of a table fails then, as in pgoutput; a command need not */
+			if (!do_publications_exist(place.session->options.publication_names))
 				return;
 			if (TransactionIdIsValid(place.xid) && is_in_transaction(place, marker->subxid))
 				place.xid = marker->subxid;

@@ -360,6 +360,17 @@ settle_publication(Session *session, Relation relation, const RelationMembership
 }
 
 bool
+do_publications_exist(List *names)
+{
+	ListCell *cell;
+
+	foreach(cell, names)
+		if (!OidIsValid(get_publication_oid(static_cast<const char *>(lfirst(cell)), true)))
+			return false;
+	return true;
+}
+
+bool
 publish_all_tables(List *publications)
 {
 	ListCell *cell;

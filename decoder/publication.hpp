@@ -41,6 +41,9 @@ List *load_publications(List *names);
 void settle_publication(Session *session, Relation relation, const RelationMembership &membership,
                         List *publications, RelationEntry *entry);
 
+/* Whether all publications (names, char *) are there at the decoded position, so that load_publications() will do. */
+bool do_publications_exist(List *names);
+
 /* Whether one of the publications (Publication *) publishes everything. */
 bool publish_all_tables(List *publications);
 

@@ -38,9 +38,26 @@ find_rewrite(const Announcer *announcer, TransactionId top_xid, Oid transient)
 	return nullptr;
 }
 
+/* SET LOGGED: not published yet, but what is in it will be. */
+bool
+becomes_logged(Relation table, Relation transient)
+{
+	return table->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+	       transient->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+}
+
+/* Whether the rows may be sent: those that SET LOGGED brings only where no column list or filter can be meant for them. */
+bool
+may_carry(Session *session, const RelationEntry *entry, bool logged_now)
+{
+	if (session->options.rewrites != Rewrites::Carry)
+		return false;
+	return logged_now ? publish_all_tables(session_publications(session)) : entry->actions.pubinsert;
+}
+
 /* The new heap is written like the table itself, but for its own oid. */
 TableRewrite *
-begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient)
+begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient, bool carried)
 {
 	Session *session = place.session;
 	MemoryContext caller = MemoryContextSwitchTo(session->cache_context);
@@ -50,7 +67,7 @@ begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient
 	rewrite->top_xid = place.txn->xid;
 	rewrite->relid = transient->rd_rel->relrewrite;
 	rewrite->transient = RelationGetRelid(transient);
-	rewrite->carried = session->options.rewrites == Rewrites::Carry && entry->actions.pubinsert;
+	rewrite->carried = carried;
 	own->relid = rewrite->transient;
 	own->valid = true;
 	own->publish_as = rewrite->transient;
@@ -144,19 +161,20 @@ receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *, Relation 
 
 	/* a materialized view that is refreshed is not covered, as no view is */
 	if (change->action != REORDER_BUFFER_CHANGE_INSERT || tuple == nullptr ||
-	    !is_covered(session_publications(session), relid))
+	    !do_publications_exist(session->options.publication_names) || !is_covered(session_publications(session), relid))
 		return;
 	Relation table = RelationIdGetRelation(relid);
 	if (table == nullptr)
 		return;
 	RelationEntry *entry = find_relation(session, table);
 	Place place = place_of(ctx, change->txn, change->lsn);
-	bool published = entry->actions.pubinsert || entry->actions.pubupdate || entry->actions.pubdelete;
+	bool logged_now = becomes_logged(table, transient);
+	bool published = entry->actions.pubinsert || entry->actions.pubupdate || entry->actions.pubdelete || logged_now;
 	if (published &&
 	    is_row_published(session, entry, table, tuple, RelationGetNumberOfAttributes(transient))) {
 		TableRewrite *rewrite = find_rewrite(session->announcer, place.txn->xid, RelationGetRelid(transient));
 		if (rewrite == nullptr) {
-			rewrite = begin_rewrite(place, entry, transient);
+			rewrite = begin_rewrite(place, entry, transient, may_carry(session, entry, logged_now));
 			announce_rewrite(place, rewrite, transient);
 		}
 		rewrite->rows++;

@@ -153,6 +153,21 @@ is_state_sent(SentStates *sent, const Place &place, Oid classid, Oid oid)
 	return find_valid_state(sent, place, classid, oid) != nullptr;
 }
 
+void
+forget_state(SentStates *sent, const Place &place, Oid classid, Oid oid)
+{
+	SentState *state = find_state(sent, place.pending_xid, classid, oid);
+
+	if (state == nullptr)
+		return;
+	SentKey key = state->key;
+	if (state->json != nullptr)
+		pfree(state->json);
+	hash_search(sent->states, &key, HASH_REMOVE, nullptr);
+	if (TransactionIdIsValid(key.xid))
+		sent->pending--;
+}
+
 List *
 relations_sent(SentStates *sent)
 {

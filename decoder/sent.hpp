@@ -40,6 +40,9 @@ const char *recall_state(SentStates *sent, const Place &place, Oid classid, Oid 
 /* Whether any state of the object was sent that counts here. */
 bool is_state_sent(SentStates *sent, const Place &place, Oid classid, Oid oid);
 
+/* Forgets an object: what is said of it next is said as if for the first time. */
+void forget_state(SentStates *sent, const Place &place, Oid classid, Oid oid);
+
 /* The oids of the relations that the client has states of (not those of transactions that are still pending). */
 List *relations_sent(SentStates *sent);
 

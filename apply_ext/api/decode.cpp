@@ -178,17 +178,21 @@ put(StringInfo out, const Truncate &m)
 	json::end_array(out);
 }
 
+bool
+has_own_prefix(const LogicalMessage &m)
+{
+	return m.prefix.substr(0, sizeof(reserved_prefix) - 1) == reserved_prefix;
+}
+
 /* Ours are JSON, in UTF-8; those of users are bytes. */
 void
 put(StringInfo out, const LogicalMessage &m)
 {
-	bool own = m.prefix.substr(0, sizeof(reserved_prefix) - 1) == reserved_prefix;
-
 	json::string(out, "message", "message");
 	json::boolean(out, "transactional", m.transactional);
 	put_lsn(out, "lsn", m.lsn);
 	put_text(out, "prefix", m.prefix);
-	if (own) {
+	if (has_own_prefix(m)) {
 		char *content = pnstrdup(m.content.data(), m.content.size());
 		json::key(out, "content");
 		appendStringInfoString(out, pg_any_to_server(content, static_cast<int>(m.content.size()), PG_UTF8));
@@ -295,6 +299,27 @@ put_message(StringInfo out, const Message &message)
 	json::end_object(out);
 }
 
+/*
+ * A message does not tell whether it comes inside a stream block, where a transaction id follows its letter. It
+ * can be read in one of the two ways only, but for logical messages, whose prefix then tells: read in the wrong
+ * way it has some bytes too many or too few in front.
+ */
+bool
+parse_anywhere(std::string_view in, Scratch &scratch, Message &message, WireError &error)
+{
+	Message streamed;
+	WireError ignored{};
+
+	if (!parse(in, false, scratch, message, error))
+		return parse(in, true, scratch, message, ignored);
+	const auto *plain = std::get_if<LogicalMessage>(&message.body);
+	if (plain == nullptr || !parse(in, true, scratch, streamed, ignored))
+		return true;
+	if (!has_own_prefix(*plain) && has_own_prefix(std::get<LogicalMessage>(streamed.body)))
+		message = streamed;
+	return true;
+}
+
 } // namespace
 
 SCHEMASYNC_EXPORT Datum
@@ -304,12 +329,10 @@ schemasync_decode(PG_FUNCTION_ARGS)
 	std::string_view in(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 	auto *scratch = static_cast<Scratch *>(palloc(sizeof(Scratch)));
 	WireError error{};
-	WireError ignored{};
 	Message message;
 	StringInfoData out;
 
-	/* a message does not tell whether it comes inside a stream block; it fits one of the two only */
-	if (!parse(in, false, *scratch, message, error) && !parse(in, true, *scratch, message, ignored))
+	if (!parse_anywhere(in, *scratch, message, error))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("message could not be read"),
 		                errdetail("At byte %zu: %s.", error.offset, error.what)));
 	initStringInfo(&out);

@@ -2,6 +2,7 @@
 
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
+#include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
@@ -125,6 +126,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 {
 	if (!session->remote.active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher committed a transaction that it had not begun")));
+	check_rewrites(session->remote.xid);
 	if (session->remote.skipped) {
 		need_local(session);
 		forget_skip(session);
@@ -160,6 +162,7 @@ commit_group(Session *session)
 void
 prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
+	check_rewrites(session->remote.xid);
 	need_local(session);
 	if (session->remote.skipped)
 		forget_skip(session);

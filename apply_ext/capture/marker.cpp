@@ -12,6 +12,8 @@ extern "C" {
 #include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "parser/scansup.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
@@ -65,18 +67,43 @@ try_read_key(pg::MarkerKey *key)
 	return found;
 }
 
-/* The text that the client sent; inside a function still the client's. */
+/*
+ * Finds the text of the statement that the client asked for: of several in one string only the one that runs,
+ * so that a marker shows no other's secrets; inside a function or DO block that of the outermost statement.
+ */
+const char *
+find_statement(int *length)
+{
+	const char *text = debug_query_string == nullptr ? "" : debug_query_string;
+
+	if (ActivePortal != nullptr && ActivePortal->sourceText != nullptr)
+		text = ActivePortal->sourceText;
+	Size rest = strlen(text);
+	if (ActivePortal != nullptr && text == ActivePortal->sourceText &&
+	    list_length(ActivePortal->stmts) == 1) {
+		auto *statement = linitial_node(PlannedStmt, ActivePortal->stmts);
+		/* -1: not known; a length of 0: the rest of the text */
+		if (statement->stmt_location >= 0 && static_cast<Size>(statement->stmt_location) <= rest) {
+			text += statement->stmt_location;
+			rest -= static_cast<Size>(statement->stmt_location);
+			if (statement->stmt_len > 0)
+				rest = std::min<Size>(rest, static_cast<Size>(statement->stmt_len));
+		}
+	}
+	while (rest > 0 && scanner_isspace(*text)) {
+		text++;
+		rest--;
+	}
+	*length = static_cast<int>(std::min<Size>(rest, max_statement_bytes));
+	return text;
+}
+
 void
 append_statement(StringInfo json)
 {
-	const char *statement = debug_query_string;
+	int length;
+	const char *statement = find_statement(&length);
 
-	if (statement == nullptr && ActivePortal != nullptr)
-		statement = ActivePortal->sourceText;
-	if (statement == nullptr)
-		statement = "";
-
-	int length = static_cast<int>(std::min<Size>(strlen(statement), max_statement_bytes));
 	if (length == max_statement_bytes)
 		length = pg_mbcliplen(statement, length, max_statement_bytes);
 	append_text_field(json, "statement", pnstrdup(statement, static_cast<Size>(length)));

@@ -435,6 +435,10 @@ run(Session *session)
 		} catch (const apply::Refused &raised) {
 			refused = raised;
 		}
+		const apply::RemoteTransaction &remote = session->remote;
+		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		if (error != nullptr && apply::explain_rewrite(*session->subscription, boundary, &refused))
+			error = nullptr;
 		pg::call([&] {
 			if (goes_on(session))
 				return;

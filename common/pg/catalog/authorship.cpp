@@ -106,9 +106,18 @@ is_created_here(Oid relid, const Reading *reading)
 }
 
 void
-append_tail(StringInfo out, int start, bool own, const Reading *reading, Facts *facts)
+append_tail(StringInfo out, int start, const List *unhashed, bool own, const Reading *reading, Facts *facts)
 {
-	const char *fingerprint = hash_digits(out->data + start, out->len - start);
+	StringInfoData hashed;
+	int at = start;
+
+	initStringInfo(&hashed);
+	for (int i = 0; i + 1 < list_length(unhashed); i += 2) {
+		appendBinaryStringInfo(&hashed, out->data + at, list_nth_int(unhashed, i) - at);
+		at = list_nth_int(unhashed, i + 1);
+	}
+	appendBinaryStringInfo(&hashed, out->data + at, out->len - at);
+	const char *fingerprint = hash_digits(hashed.data, hashed.len);
 
 	json::string(out, "fingerprint", fingerprint);
 	if (facts != nullptr) {

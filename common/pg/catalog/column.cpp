@@ -174,7 +174,11 @@ append_column(StringInfo out, const Subject &subject, const Column *column, Heap
 		json::string(out, "collation", collation_name(attribute->attcollation));
 	json::boolean(out, "not_null", attribute->attnotnull);
 	append_default(out, subject, attribute, column);
+	/* VACUUM FULL writes the value into every row and forgets it: that changes nothing */
+	int begin = out->len;
 	append_missing(out, attribute, tuple, descriptor);
+	if (out->len > begin)
+		*subject.unhashed = lappend_int(lappend_int(*subject.unhashed, begin), out->len);
 	json::character(out, "identity", attribute->attidentity);
 	json::character(out, "generated", attribute->attgenerated);
 	if (column != nullptr && OidIsValid(column->sequence))

@@ -13,7 +13,6 @@ extern "C" {
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/defrem.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -167,7 +166,7 @@ note_constant(Analysis *analysis, const Const *constant)
 void
 note_comparison(Analysis *analysis, Oid typid)
 {
-	Oid opclass = GetDefaultOpClass(getBaseType(typid), BTREE_AM_OID);
+	Oid opclass = default_operator_class(typid, BTREE_AM_OID);
 
 	if (!OidIsValid(opclass)) { /* an array, row or range: by its elements' function, which is not looked for */
 		note_volatility(analysis, is_built_in(strip_array(typid)) ? PROVOLATILE_IMMUTABLE : PROVOLATILE_STABLE);

@@ -14,6 +14,7 @@ extern "C" {
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
@@ -102,6 +103,21 @@ append_sort_order(StringInfo out, int option)
 		appendStringInfoString(out, nulls_first ? " DESC" : " DESC NULLS LAST");
 	else if (nulls_first)
 		appendStringInfoString(out, " NULLS FIRST");
+}
+
+bool
+is_default_class(Oid opclass, Oid type, Oid method)
+{
+	HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+	bool marked = form->opcdefault;
+	bool exact = marked && form->opcintype == getBaseType(type);
+	ReleaseSysCache(tuple);
+	/* the common case, without a look at the others */
+	return exact || (marked && default_operator_class(type, method) == opclass);
 }
 
 /* The column or expression of one key, with its type and collation. */
@@ -275,7 +291,7 @@ append_key_decoration(StringInfo out, Oid type, Oid collation, Oid key_collation
 {
 	if (OidIsValid(collation) && collation != key_collation)
 		appendStringInfo(out, " COLLATE %s", collation_name(collation));
-	if (always_class || GetDefaultOpClass(type, method) != opclass) {
+	if (always_class || !is_default_class(opclass, type, method)) {
 		const char *name = operator_class_name(opclass);
 		appendStringInfo(out, " %s", name != nullptr ? name : "?");
 	}

@@ -1,6 +1,7 @@
 #include "pg/catalog/names.hpp"
 
 #include "pg/catalog/catalog.hpp"
+#include "pg/catalog/scan.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -10,8 +11,10 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -111,6 +114,41 @@ operator_class_name(Oid opclass)
 		name = quote_qualified_identifier(schema, NameStr(form->opcname));
 	ReleaseSysCache(tuple);
 	return name;
+}
+
+Oid
+default_operator_class(Oid typid, Oid method)
+{
+	Oid type = getBaseType(typid);
+	TYPCATEGORY category = TypeCategory(type);
+	Oid exact = InvalidOid;
+	Oid preferred = InvalidOid;
+	Oid compatible = InvalidOid;
+	int preferred_count = 0;
+	int compatible_count = 0;
+
+	scan_by_oid(OperatorClassRelationId, OpclassAmNameNspIndexId, Anum_pg_opclass_opcmethod, method,
+	            [&](HeapTuple tuple, TupleDesc) {
+		            auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+		            if (!form->opcdefault)
+			            return;
+		            if (form->opcintype == type)
+			            exact = form->oid;
+		            else if (!IsBinaryCoercible(type, form->opcintype))
+			            return;
+		            else if (IsPreferredType(category, form->opcintype)) {
+			            preferred = form->oid;
+			            preferred_count++;
+		            } else {
+			            compatible = form->oid;
+			            compatible_count++;
+		            }
+	            });
+	if (OidIsValid(exact))
+		return exact;
+	if (preferred_count > 0)
+		return preferred_count == 1 ? preferred : InvalidOid;
+	return compatible_count == 1 ? compatible : InvalidOid;
 }
 
 char *

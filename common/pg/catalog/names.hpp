@@ -1,7 +1,7 @@
 /*
  * Names of catalog objects, qualified and quoted, for use in SQL text and digests.
  *
- * Zone: bridge; leaves. Every function returns palloc'd text, or nullptr when the object is gone.
+ * Zone: bridge; leaves. The functions that give names return palloc'd text, or nullptr when the object is gone.
  */
 #pragma once
 
@@ -30,6 +30,11 @@ char *operator_name(Oid opno);
 char *operator_class_name(Oid opclass);
 char *schema_name(Oid nspid);
 char *role_name(Oid roleid);
+/*
+ * The operator class that an index of a type has where none is named; InvalidOid when there is none. What
+ * GetDefaultOpClass() finds, but without a catalog scan inside a scan, which a streamed transaction cannot have.
+ */
+Oid default_operator_class(Oid typid, Oid method);
 /* The extension that the object is a member of, bare. */
 char *extension_name_of(Oid classid, Oid oid);
 

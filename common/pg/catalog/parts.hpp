@@ -31,6 +31,8 @@ struct Subject {
 	bool partition;
 	/* attnums; nullptr: no column is hidden */
 	const Bitmapset *visible;
+	/* gathers the parts of the text that the fingerprint leaves out: pairs of begin and end in an int list */
+	List **unhashed;
 };
 
 inline bool
@@ -78,10 +80,10 @@ void append_type_reference(StringInfo out, const char *name, Oid typid, int32 ty
 void append_relation_reference(StringInfo out, const char *name, Oid relid);
 
 /*
- * The tail of an object that began at `start` in out: "fingerprint" over all its text so far and, when the position
- * is known, "as_of" and "own". facts may be null.
+ * The tail of an object that began at `start` in out: "fingerprint" over all its text so far but the parts that
+ * `unhashed` names (see Subject) and, when the position is known, "as_of" and "own". facts may be null.
  */
-void append_tail(StringInfo out, int start, bool own, const Reading *reading, Facts *facts);
+void append_tail(StringInfo out, int start, const List *unhashed, bool own, const Reading *reading, Facts *facts);
 
 /* Whether the transaction of the reading wrote a row of the catalogs that an object's state comes from. */
 bool is_relation_own(Oid relid, const Reading *reading);

@@ -125,6 +125,7 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 		return false;
 
 	const Published *published = reading != nullptr ? reading->published : nullptr;
+	List *unhashed = NIL;
 	Subject subject{};
 	subject.relid = relid;
 	subject.schema = schema;
@@ -133,6 +134,8 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	subject.replica_identity = form->relreplident;
 	subject.partition = form->relispartition;
 	subject.visible = published != nullptr ? published->columns : nullptr;
+
+	subject.unhashed = &unhashed;
 
 	json::separate(out);
 	int start = out->len;
@@ -147,7 +150,7 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	append_constraints(out, subject);
 	append_indexes(out, subject);
 	bool own = reading != nullptr && reading->as_of != 0 && is_relation_own(relid, reading);
-	append_tail(out, start, own, reading, facts);
+	append_tail(out, start, unhashed, own, reading, facts);
 	json::number(out, "filenode", form->relfilenode);
 	bool created_here = is_created_here(relid, reading);
 	json::boolean(out, "created_here", created_here);

@@ -12,6 +12,7 @@ extern "C" {
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/stratnum.h"
+#include "nodes/pg_list.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 }
@@ -21,6 +22,9 @@ namespace schemasync::pg::catalog {
 /*
  * Calls f(HeapTuple, TupleDesc) for each row whose leading index columns (attnum1 and, unless 0, attnum2) have these oids.
  * The snapshot is the catalog's, or the historic one while decoding. f must hold plain data only.
+ *
+ * The rows are gathered before f sees the first: while a streamed or prepared transaction is decoded no scan may be
+ * inside another (the inner one's end makes the server refuse the outer one's next row), and f looks things up.
  */
 template <typename F>
 void
@@ -34,10 +38,16 @@ scan_by_oids(Oid catalog, Oid index, AttrNumber attnum1, Oid value1, AttrNumber 
 		ScanKeyInit(&keys[1], attnum2, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(value2));
 
 	SysScanDesc scan = systable_beginscan(relation, index, true, nullptr, attnum2 != 0 ? 2 : 1, keys);
+	List *rows = NIL;
 	HeapTuple tuple;
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		f(tuple, RelationGetDescr(relation));
+		rows = lappend(rows, heap_copytuple(tuple));
 	systable_endscan(scan);
+
+	ListCell *cell;
+	foreach (cell, rows)
+		f(static_cast<HeapTuple>(lfirst(cell)), RelationGetDescr(relation));
+	list_free_deep(rows);
 	table_close(relation, AccessShareLock);
 }
 

@@ -263,7 +263,7 @@ append_type(StringInfo out, Oid typid, const Reading *reading, Facts *facts)
 		break;
 	}
 	bool own = reading != nullptr && reading->as_of != 0 && is_type_own(typid, reading);
-	append_tail(out, start, own, reading, facts);
+	append_tail(out, start, NIL, own, reading, facts);
 	json::end_object(out);
 	return true;
 }
