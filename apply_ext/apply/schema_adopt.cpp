@@ -217,7 +217,7 @@ report_misfits(const Adoption &adoption)
 	});
 }
 
-/* The operations that add what theirs has of constraints and indexes and the local table has not. */
+/* The operations that add what theirs has of constraints, indexes and replica identity and the local table has not. */
 merge::Result
 missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 {
@@ -233,6 +233,8 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	std::erase_if(before.constraints,
 	              [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
 	std::erase_if(before.indexes, [&](const auto &index) { return !is_here(index, ours.indexes); });
+	before.replica_identity = ours.replica_identity;
+	before.replica_identity_index = 0;
 	const CatalogFacts facts(subscription.subid);
 	merge::RelationInput input;
 	input.base = &before;

@@ -136,6 +136,9 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 		session->group.count++;
 		session->group.end_lsn = end_lsn;
 		session->group.commit_time = commit_time;
+		session->group.xid = session->remote.xid;
+		session->group.final_lsn = session->remote.final_lsn;
+		session->remote.active = false;
 		if (!joins_group(session))
 			commit_group(session);
 	}
@@ -151,11 +154,14 @@ commit_group(Session *session)
 	if (!group->open)
 		return;
 	Assert(group->count > 0);
+	ErrorPosition position = session->position;
 	session->position.command = "COMMIT";
+	session->position.xid = group->xid;
+	session->position.lsn = group->final_lsn;
 	finish_rows(session);
 	worker::set_origin_position(group->end_lsn, group->commit_time);
 	CommitTransactionCommand();
-	session->position.command = nullptr;
+	session->position = position;
 	report_done(session, group->end_lsn, group->commit_time, group->count);
 }
 
