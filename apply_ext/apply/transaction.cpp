@@ -219,6 +219,8 @@ void
 abort_local(Session *session)
 {
 	AbortOutOfAnyTransaction();
+	/* else the transaction that records what went wrong would move the origin past the one that failed at its commit */
+	worker::set_origin_position(InvalidXLogRecPtr, 0);
 	forget_batches(session);
 	forget_locals(session->relations->locals);
 	MemoryContextReset(session->relations->locals->batch);
