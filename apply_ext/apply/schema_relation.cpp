@@ -3,6 +3,8 @@
  */
 #include "apply_ext/apply/schema_work.hpp"
 
+#include "core/sql.hpp"
+
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -105,22 +107,25 @@ is_new(const SchemaWork &work, const state::Relation &theirs)
 	return false;
 }
 
-/* A published relation that the subscription does not know and that was not made in the stream: its rows must
- * be copied. */
-[[noreturn]] void
-refuse_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides)
+/*
+ * A published relation that the subscription does not know and that was not made in the stream: its rows must be copied.
+ * What a person copied is taken after schemasync_resume().
+ */
+Progress
+meet_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides)
 {
 	merge::Operation operation;
 
 	operation.operation = "publish_table";
 	operation.object_type = "table";
-	operation.object_identity = qualified_name(theirs.name.schema, theirs.name.name);
+	operation.object_identity = sql::shown(theirs.name.schema, theirs.name.name);
 	operation.reason = Reason::MissingObject;
 	operation.change = "table " + operation.object_identity + " is published now";
 	operation.detail = "its rows from before are not in the stream and have to be copied";
-	operation.hint = "SELECT schemasync_refresh('{subscription}');";
+	operation.hint = "Make the table on the subscriber and copy its rows, as of the position of this transaction.\n"
+	                 "SELECT schemasync_resume('{subscription}');";
 	work.changes.push_back(operation.change);
-	refuse(work, operation, place_of(work, sides, &theirs));
+	return do_operation(work, operation, place_of(work, sides, &theirs));
 }
 
 /* The local columns that the merge names, and by name what it left open, as pairs of attnums. */
@@ -270,9 +275,19 @@ place_of(const SchemaWork &work, const Sides &sides, const state::Relation *thei
 	return place;
 }
 
+/* The rows were copied, with the shape they had then, at a later point of the stream than this message's. */
+bool
+is_before_copy(const SchemaWork &work, Oid publisher_oid)
+{
+	const auto *row = pg::call([&] { return catalog::load_relation(work.subscription.subid, publisher_oid); });
+	return row != nullptr && work.boundary.commit_lsn < row->sync_lsn;
+}
+
 bool
 is_current(const SchemaWork &work, const state::Relation &theirs)
 {
+	if (is_before_copy(work, theirs.name.oid))
+		return true;
 	if (has_rewrite(work, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
 	const auto *row =
@@ -289,10 +304,10 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 
 	for (;;) {
 		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
-		if (sides.row == nullptr && !is_new(work, theirs.value))
-			refuse_unknown(work, theirs.value, sides);
-		Progress progress =
-		    work.skipping ? Progress::Skip : merge_once(work, sides, &theirs.value, local_columns);
+		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
+		Progress progress = work.skipping ? Progress::Skip
+		                    : known       ? merge_once(work, sides, &theirs.value, local_columns)
+		                                  : meet_unknown(work, theirs.value, sides);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
