@@ -108,6 +108,11 @@ RelationMerge::add_column(const state::Column &column)
 	bool evaluated = fill == Fill::Evaluate || column.generated != 0;
 	if (!prove_type(operation, column.type, column.collation) || !prove(operation, value, evaluated))
 		return teach(operation, shown_table());
+	std::string why;
+	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {
+		refuse(operation, Reason::LocalDrift, "What it is generated from differs: " + why + ".");
+		return teach(operation, shown_table());
+	}
 	if (column.generated == 'v' && facts_.server_version() != 0 && facts_.server_version() < 180000) {
 		refuse(operation, Reason::UnsupportedObject,
 		       "The subscriber's server has no virtual generated columns.");
