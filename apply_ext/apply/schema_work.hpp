@@ -102,7 +102,7 @@ void forget_rewrite(TransactionId xid, Oid relation);
 
 // ---- schema_relation.cpp ----
 
-/* Whether the relation's base is the state already. */
+/* Whether the relation's base is the state already, or a later one. */
 bool is_current(const SchemaWork &step, const state::Relation &theirs);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
 bool apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs);
