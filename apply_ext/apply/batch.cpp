@@ -274,6 +274,7 @@ flush_batch(Session *session, Target *target)
 	MemoryContext saved = MemoryContextSwitchTo(locals->row);
 	for (int i = 0; i < batch->count; i++) {
 		Change *change = &batch->changes[i];
+		session->position.command = change->values == nullptr ? "DELETE" : "UPDATE";
 		if (!change->found)
 			raise_missing(session, target, change);
 		change_row(session, target, view, change);

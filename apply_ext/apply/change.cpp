@@ -4,6 +4,7 @@
 
 extern "C" {
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
@@ -35,9 +36,11 @@ void
 end_triggers(LocalRelation *local)
 {
 	AfterTriggerEndQuery(local->estate);
-	ExecCloseTrigTargetRelations(local->estate);
+	/* the tables that triggers named; not through the executor, which would close our own's indexes with them (18) */
+	ListCell *cell;
+	foreach (cell, local->estate->es_trig_target_relations)
+		table_close(static_cast<ResultRelInfo *>(lfirst(cell))->ri_RelationDesc, NoLock);
 	local->estate->es_trig_target_relations = NIL;
-	ExecResetTupleTable(local->estate->es_tupleTable, false);
 	ResetPerTupleExprContext(local->estate);
 	CommandCounterIncrement();
 }

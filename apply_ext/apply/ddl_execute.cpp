@@ -123,16 +123,19 @@ describe_blockers(Oid relid)
 	catalog::Internal internal = catalog::begin_internal();
 
 	catalog::run(
-	    "SELECT pg_catalog.string_agg(pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', "
-	    "a.pid,"
-	    " COALESCE(NULLIF(a.application_name, ''), a.backend_type), a.usename, COALESCE(a.state, 'active'),"
-	    " COALESCE(a.xact_start, a.backend_start), l.modes), E'\\n' ORDER BY a.xact_start)"
-	    " FROM (SELECT pid, pg_catalog.string_agg(DISTINCT mode, ', ') AS modes FROM pg_catalog.pg_locks"
-	    "        WHERE locktype = 'relation' AND relation = $1 AND granted AND pid <> "
-	    "pg_catalog.pg_backend_pid()"
-	    "          AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = "
-	    "pg_catalog.current_database())"
-	    "        GROUP BY pid) l JOIN pg_catalog.pg_stat_activity a USING (pid)",
+	    "SELECT pg_catalog.string_agg(CASE WHEN p.gid IS NOT NULL"
+	    " THEN pg_catalog.format('prepared transaction %L of %s since %s holds %s', p.gid, p.owner, p.prepared, l.modes)"
+	    " ELSE pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', l.pid,"
+	    "  COALESCE(NULLIF(a.application_name, ''), a.backend_type), a.usename, COALESCE(a.state, 'active'),"
+	    "  COALESCE(a.xact_start, a.backend_start), l.modes) END, E'\\n' ORDER BY COALESCE(p.prepared, a.xact_start))"
+	    " FROM (SELECT pid, virtualtransaction, pg_catalog.string_agg(DISTINCT mode, ', ') AS modes"
+	    "        FROM pg_catalog.pg_locks WHERE locktype = 'relation' AND relation = $1 AND granted"
+	    "         AND pid IS DISTINCT FROM pg_catalog.pg_backend_pid() AND database = (SELECT oid"
+	    "          FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+	    "        GROUP BY pid, virtualtransaction) l"
+	    " LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
+	    " LEFT JOIN pg_catalog.pg_prepared_xacts p"
+	    "  ON l.pid IS NULL AND p.transaction::pg_catalog.text = pg_catalog.split_part(l.virtualtransaction, '/', 2)",
 	    {catalog::as_oid(relid)});
 	text = catalog::result_text(0, 1, caller);
 	catalog::end_internal(internal);

@@ -151,7 +151,8 @@ build(LocalRelations *relations, LocalRelation *local)
 	local->estate->es_opened_result_relations = list_make1(local->info);
 	look_at_triggers(local);
 	if (local->kind == RELKIND_RELATION)
-		ExecOpenIndices(local->info, false);
+		/* ready to look for conflicting rows before an insert */
+		ExecOpenIndices(local->info, true);
 	int indexes = local->info->ri_NumIndices;
 	local->indexes = static_cast<Oid *>(palloc(sizeof(Oid) * static_cast<Size>(Max(indexes, 1))));
 	for (int i = 0; i < indexes; i++)
@@ -192,6 +193,11 @@ close_local(LocalRelation *local)
 		ExecCleanupTupleRouting(local->routing_state, local->routing);
 		FreeExecutorState(local->routing_estate);
 		local->routing = nullptr;
+	}
+	if (local->estate->es_tupleTable != NIL) {
+		/* made for triggers, and they hold on to the relation cache's descriptor */
+		ExecResetTupleTable(local->estate->es_tupleTable, false);
+		local->valid = false;
 	}
 	for (int i = 0; i < info->ri_NumIndices; i++) {
 		if (info->ri_IndexRelationInfo[i]->ii_AmCache != nullptr) {

@@ -390,7 +390,7 @@ void
 flush_rows(Session *session)
 {
 	LocalRelations *locals = session->relations->locals;
-	const char *schema = session->position.schema, *relation = session->position.relation;
+	ErrorPosition position = session->position;
 
 	flush_batches(session);
 	if (locals->buffered == 0)
@@ -398,12 +398,12 @@ flush_rows(Session *session)
 	for (LocalRelation *local = locals->open; local != nullptr; local = local->next_open) {
 		if (local->buffered == 0)
 			continue;
+		session->position.command = "INSERT";
 		session->position.schema = local->schema;
 		session->position.relation = local->name;
 		insert_buffered(locals, local);
 	}
-	session->position.schema = schema;
-	session->position.relation = relation;
+	session->position = position;
 	MemoryContextReset(locals->batch);
 }
 

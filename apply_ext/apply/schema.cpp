@@ -61,26 +61,26 @@ parsed(state::Parsed<T> result, std::string_view prefix)
 }
 
 bool
-on_state(SchemaWork &step)
+on_state(SchemaWork &work)
 {
-	auto message = parsed(state::parse_state_message(step.content), "schemasync.state");
-	bool current = is_current(step, message.relation.value);
+	auto message = parsed(state::parse_state_message(work.content), "schemasync.state");
+	bool current = is_current(work, message.relation.value);
 
 	for (const auto &type : message.types)
-		current = current && is_current(step, type.value);
+		current = current && is_current(work, type.value);
 	if (current) {
-		next_ordinal(step.boundary, false);
+		next_ordinal(work.boundary, false);
 		return false;
 	}
 	check_fragments(message.relation.value);
 	for (const auto &type : message.types)
 		check_fragments(type.value);
-	begin_boundary(step);
+	begin_boundary(work);
 	for (const auto &type : message.types)
-		apply_type(step, type);
-	apply_relation(step, message.relation);
-	end_boundary(step);
-	return step.changed;
+		apply_type(work, type);
+	apply_relation(work, message.relation);
+	end_boundary(work);
+	return work.changed;
 }
 
 /*
@@ -89,18 +89,18 @@ on_state(SchemaWork &step)
  * helps.
  */
 void
-do_all(SchemaWork &step, std::vector<std::function<bool()>> parts)
+do_all(SchemaWork &work, std::vector<std::function<bool()>> parts)
 {
-	step.may_defer = parts.size() > 1;
+	work.may_defer = parts.size() > 1;
 	while (!parts.empty()) {
 		std::vector<std::function<bool()>> later;
 		for (auto &part : parts)
 			if (!part())
 				later.push_back(std::move(part));
-		step.may_defer = later.size() < parts.size();
+		work.may_defer = later.size() < parts.size();
 		parts = std::move(later);
 	}
-	step.may_defer = false;
+	work.may_defer = false;
 }
 
 void
@@ -116,40 +116,40 @@ check_message(const state::DdlMessage &message)
 }
 
 bool
-on_ddl(SchemaWork &step)
+on_ddl(SchemaWork &work)
 {
-	auto message = parsed(state::parse_ddl_message(step.content), "schemasync.ddl");
+	auto message = parsed(state::parse_ddl_message(work.content), "schemasync.ddl");
 
 	check_message(message);
-	begin_boundary(step);
-	step.command = std::move(message.command);
-	step.relations = &message.relations;
-	for (const merge::RewriteHint &rewrite : step.command.rewrites)
-		forget_rewrite(step.boundary.xid, rewrite.relation);
+	begin_boundary(work);
+	work.command = std::move(message.command);
+	work.relations = &message.relations;
+	for (const merge::RewriteHint &rewrite : work.command.rewrites)
+		forget_rewrite(work.boundary.xid, rewrite.relation);
 	std::vector<std::function<bool()>> parts;
 	for (const auto &schema : message.schemas)
-		parts.emplace_back([&] { return apply_schema(step, schema); });
+		parts.emplace_back([&] { return apply_schema(work, schema); });
 	for (const auto &type : message.types)
-		parts.emplace_back([&] { return apply_type(step, type); });
+		parts.emplace_back([&] { return apply_type(work, type); });
 	for (const auto &relation : message.relations)
-		parts.emplace_back([&] { return apply_relation(step, relation); });
-	for (const merge::DroppedObject &dropped : step.command.dropped) {
+		parts.emplace_back([&] { return apply_relation(work, relation); });
+	for (const merge::DroppedObject &dropped : work.command.dropped) {
 		if (dropped.class_name == "pg_class" && dropped.subid == 0)
-			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_relation(step, oid); });
+			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_relation(work, oid); });
 		else if (dropped.class_name == "pg_type")
-			parts.emplace_back([&step, oid = dropped.oid] { return apply_dropped_type(step, oid); });
+			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_type(work, oid); });
 		else if (dropped.class_name == "pg_namespace") {
 			/* asked before the tables in it are dropped and forgotten */
 			bool followed = pg::call(
-			    [&] { return catalog::schema_is_followed(step.subscription.subid, dropped.name.c_str()); });
+			    [&] { return catalog::schema_is_followed(work.subscription.subid, dropped.name.c_str()); });
 			parts.emplace_back(
-			    [&step, &dropped, followed] { return apply_dropped_schema(step, dropped, followed); });
+			    [&work, &dropped, followed] { return apply_dropped_schema(work, dropped, followed); });
 		}
 	}
-	do_all(step, std::move(parts));
-	record_ignored(step);
-	end_boundary(step);
-	return step.changed;
+	do_all(work, std::move(parts));
+	record_ignored(work);
+	end_boundary(work);
+	return work.changed;
 }
 
 // ---- leaves: may ereport; plain data only ----
@@ -164,20 +164,20 @@ close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 } // namespace
 
 void
-begin_boundary(SchemaWork &step)
+begin_boundary(SchemaWork &work)
 {
-	step.boundary.ordinal = next_ordinal(step.boundary, true);
-	step.decision = pg::call([&] {
-		return catalog::load_decision(step.subscription.subid, step.boundary.commit_lsn,
-		                              step.boundary.ordinal);
+	work.boundary.ordinal = next_ordinal(work.boundary, true);
+	work.decision = pg::call([&] {
+		return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn,
+		                              work.boundary.ordinal);
 	});
 }
 
 void
-end_boundary(const SchemaWork &step)
+end_boundary(const SchemaWork &work)
 {
-	if (step.decision != nullptr && (step.decision->open || step.decision->resolution == nullptr))
-		pg::call([&] { close_leaf(step.subscription, step.decision->refusal_id); });
+	if (work.decision != nullptr && (work.decision->open || work.decision->resolution == nullptr))
+		pg::call([&] { close_leaf(work.subscription, work.decision->refusal_id); });
 }
 
 /*
@@ -197,13 +197,13 @@ on_schema_message(const catalog::Subscription &subscription, std::string_view pr
 
 	MemoryContextSwitchTo(context);
 	{
-		SchemaWork step(subscription, boundary, content);
+		SchemaWork work(subscription, boundary, content);
 		if (prefix == "schemasync.state")
-			changed = on_state(step);
+			changed = on_state(work);
 		else if (prefix == "schemasync.ddl")
-			changed = on_ddl(step);
+			changed = on_ddl(work);
 		else if (prefix == "schemasync.rewrite")
-			changed = on_rewrite(step);
+			changed = on_rewrite(work);
 		/* else a prefix of a later version: what must be understood is announced by the states' version */
 	}
 	MemoryContextSwitchTo(caller);

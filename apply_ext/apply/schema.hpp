@@ -56,11 +56,15 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
                        std::string_view content, const Boundary &boundary);
 
 /*
- * To be called after the last change of a publisher's transaction, before the local commit.
+ * To be called at the end of a publisher's transaction, before the local commit. Leaf.
  *
- * throws: Refused when rows of a rewritten table went by in it and no marker said why
+ * errors: when rows of a rewritten table went by in it and no marker said why; explain_rewrite() then makes
+ * the refusal
  */
-void before_commit(const catalog::Subscription &subscription, const Boundary &boundary);
+void check_rewrites(TransactionId xid);
+
+/* Whether an ERROR was that of check_rewrites(), and the refusal in its place. Needs no transaction. */
+bool explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, Refused *refused);
 
 /* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a
  * transaction. Leaf. */

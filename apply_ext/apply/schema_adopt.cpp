@@ -93,9 +93,9 @@ execute(const Adoption &adoption, const std::string &sql, Oid role)
 Oid
 creation_role(const Adoption &adoption, const std::string &owner)
 {
-	SchemaWork step(adoption.subscription, {}, {});
+	SchemaWork work(adoption.subscription, {}, {});
 
-	return apply::creation_role(step, owner);
+	return apply::creation_role(work, owner);
 }
 
 void
@@ -168,9 +168,9 @@ adopt_relation(Adoption &adoption, const char *text)
 
 	check_fragments(theirs);
 	if (!OidIsValid(relid) && adoption.create) {
-		SchemaWork step(adoption.subscription, {}, {});
+		SchemaWork work(adoption.subscription, {}, {});
 		Sides sides;
-		Oid role = place_of(step, sides, &theirs).run_as;
+		Oid role = place_of(work, sides, &theirs).run_as;
 		ensure_schema(adoption, theirs.name.schema);
 		for (const std::string &sql :
 		     merge::render_create(theirs, adoption.subscription.options.policy).before_rows)
@@ -217,7 +217,7 @@ report_misfits(const Adoption &adoption)
 	});
 }
 
-/* The operations that add what theirs has of constraints and indexes and the local table has not. */
+/* The operations that add what theirs has of constraints, indexes and replica identity and the local table has not. */
 merge::Result
 missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 {
@@ -233,6 +233,8 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	std::erase_if(before.constraints,
 	              [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
 	std::erase_if(before.indexes, [&](const auto &index) { return !is_here(index, ours.indexes); });
+	before.replica_identity = ours.replica_identity;
+	before.replica_identity_index = 0;
 	const CatalogFacts facts(subscription.subid);
 	merge::RelationInput input;
 	input.base = &before;
@@ -248,11 +250,11 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 bool
 complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
 {
-	SchemaWork step(subscription, {}, {});
-	Sides sides = load_sides(step, publisher_oid, nullptr);
+	SchemaWork work(subscription, {}, {});
+	Sides sides = load_sides(work, publisher_oid, nullptr);
 	if (sides.row == nullptr || !sides.ours)
 		return true;
-	const Place place = place_of(step, sides, &*sides.base);
+	const Place place = place_of(work, sides, &*sides.base);
 	merge::Result result = missing_parts(subscription, sides);
 	bool all = true;
 

@@ -22,24 +22,24 @@ constexpr char type_class[] = "pg_type";
 constexpr char schema_class[] = "pg_namespace";
 
 const catalog::ObjectRow *
-load(const SchemaWork &step, const char *class_name, Oid publisher_oid)
+load(const SchemaWork &work, const char *class_name, Oid publisher_oid)
 {
-	return pg::call([&] { return catalog::load_object(step.subscription.subid, class_name, publisher_oid); });
+	return pg::call([&] { return catalog::load_object(work.subscription.subid, class_name, publisher_oid); });
 }
 
 void
-save(const SchemaWork &step, const char *class_name, Oid publisher_oid, Oid local_oid,
+save(const SchemaWork &work, const char *class_name, Oid publisher_oid, Oid local_oid,
      const std::string &base)
 {
 	const catalog::ObjectRow row{class_name, publisher_oid, local_oid, base.c_str()};
 
-	pg::call([&] { catalog::save_object(step.subscription.subid, &row); });
+	pg::call([&] { catalog::save_object(work.subscription.subid, &row); });
 }
 
 void
-forget(const SchemaWork &step, const char *class_name, Oid publisher_oid)
+forget(const SchemaWork &work, const char *class_name, Oid publisher_oid)
 {
-	pg::call([&] { catalog::delete_object(step.subscription.subid, class_name, publisher_oid); });
+	pg::call([&] { catalog::delete_object(work.subscription.subid, class_name, publisher_oid); });
 }
 
 template <typename T>
@@ -67,10 +67,10 @@ find_type(const catalog::ObjectRow *row, const state::Type *base, const state::T
 
 /* Merges one type; theirs null: dropped. */
 bool
-merge_one_type(SchemaWork &step, Oid publisher_oid, const state::Document<state::Type> *theirs)
+merge_one_type(SchemaWork &work, Oid publisher_oid, const state::Document<state::Type> *theirs)
 {
 	for (;;) {
-		const catalog::ObjectRow *row = load(step, type_class, publisher_oid);
+		const catalog::ObjectRow *row = load(work, type_class, publisher_oid);
 		std::optional<state::Type> base, ours;
 		if (row != nullptr)
 			base = stored(state::parse_type(row->base));
@@ -81,27 +81,27 @@ merge_one_type(SchemaWork &step, Oid publisher_oid, const state::Document<state:
 		if (OidIsValid(local))
 			ours = read_local_type(local);
 
-		const CatalogFacts facts(step.subscription.subid);
+		const CatalogFacts facts(work.subscription.subid);
 		merge::Result result = merge::merge_type(base ? &*base : nullptr, value, ours ? &*ours : nullptr,
-		                                         step.command, step.subscription.options.policy, &facts);
-		note_changes(step, result);
+		                                         work.command, work.subscription.options.policy, &facts);
+		note_changes(work, result);
 		Place place;
 		place.publisher_oid = publisher_oid;
 		place.run_as = ours ? owner_of_type(local)
-		                    : creation_role(step, value != nullptr ? value->owner : std::string());
-		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		                    : creation_role(work, value != nullptr ? value->owner : std::string());
+		Progress progress = work.skipping ? Progress::Skip : do_operations(work, result, place);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
 			continue;
 		if (theirs == nullptr)
-			forget(step, type_class, publisher_oid);
+			forget(work, type_class, publisher_oid);
 		else {
 			if (!OidIsValid(local) || !local_type_exists(local))
 				local = find_local_type(value->name.schema, value->name.name);
-			save(step, type_class, publisher_oid, local, theirs->text);
+			save(work, type_class, publisher_oid, local, theirs->text);
 		}
-		step.changed = true;
+		work.changed = true;
 		return true;
 	}
 }
@@ -127,48 +127,52 @@ is_followed_class(const std::string &class_name, const std::string &type)
 }
 
 void
-record_ignored_object(SchemaWork &step, const std::string &type, const std::string &identity, const char *why)
+record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why)
 {
 	merge::Operation operation;
 
-	operation.operation = operation_of(step.command.tag);
+	operation.operation = operation_of(work.command.tag);
 	operation.object_type = type;
 	operation.object_identity = identity;
 	operation.verdict = Verdict::Ignore;
-	operation.change = step.command.tag + " " + identity;
+	operation.change = work.command.tag + " " + identity;
 	operation.detail = why;
-	record_history(step, operation, "", 0);
+	record_history(work, operation, "", 0);
 }
 
 } // namespace
 
 bool
-is_current(const SchemaWork &step, const state::Type &theirs)
+is_current(const SchemaWork &work, const state::Type &theirs)
 {
-	const catalog::ObjectRow *row = load(step, type_class, theirs.name.oid);
+	const catalog::ObjectRow *row = load(work, type_class, theirs.name.oid);
 
 	return row != nullptr && !theirs.fingerprint.empty() && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool
-apply_type(SchemaWork &step, const state::Document<state::Type> &theirs)
+apply_type(SchemaWork &work, const state::Document<state::Type> &theirs)
 {
-	return is_current(step, theirs.value) || merge_one_type(step, theirs.value.name.oid, &theirs);
+	if (is_current(work, theirs.value))
+		return true;
+	const catalog::ObjectRow *row = load(work, type_class, theirs.value.name.oid);
+	return (row != nullptr && is_older(theirs.text, row->base)) ||
+	       merge_one_type(work, theirs.value.name.oid, &theirs);
 }
 
 bool
-apply_dropped_type(SchemaWork &step, Oid publisher_oid)
+apply_dropped_type(SchemaWork &work, Oid publisher_oid)
 {
-	return merge_one_type(step, publisher_oid, nullptr);
+	return merge_one_type(work, publisher_oid, nullptr);
 }
 
 bool
-apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs)
+apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs)
 {
 	const state::Schema &schema = theirs.value;
 
 	for (;;) {
-		const catalog::ObjectRow *row = load(step, schema_class, schema.name.oid);
+		const catalog::ObjectRow *row = load(work, schema_class, schema.name.oid);
 		std::optional<state::Schema> base;
 		if (row != nullptr) {
 			if (theirs.text == row->base)
@@ -178,28 +182,28 @@ apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs)
 		Oid local = find_local_schema(schema.name.name);
 		Oid old_local = base ? find_local_schema(base->name.name) : InvalidOid;
 		merge::Result result = merge::merge_schema(base ? &*base : nullptr, schema, OidIsValid(local),
-		                                           step.subscription.options.policy, OidIsValid(old_local));
-		note_changes(step, result);
+		                                           work.subscription.options.policy, OidIsValid(old_local));
+		note_changes(work, result);
 		Place place;
 		place.publisher_oid = schema.name.oid;
-		place.run_as = OidIsValid(old_local) ? owner_of_schema(old_local) : creation_role(step, schema.owner);
-		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		place.run_as = OidIsValid(old_local) ? owner_of_schema(old_local) : creation_role(work, schema.owner);
+		Progress progress = work.skipping ? Progress::Skip : do_operations(work, result, place);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
 			continue;
-		save(step, schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
-		step.changed = true;
+		save(work, schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
+		work.changed = true;
 		return true;
 	}
 }
 
 bool
-apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool followed)
+apply_dropped_schema(SchemaWork &work, const merge::DroppedObject &dropped, bool followed)
 {
-	if (!followed && load(step, schema_class, dropped.oid) == nullptr)
+	if (!followed && load(work, schema_class, dropped.oid) == nullptr)
 		return true;
-	const Policy &policy = step.subscription.options.policy;
+	const Policy &policy = work.subscription.options.policy;
 	for (;;) {
 		Oid local = find_local_schema(dropped.name);
 		merge::Result result;
@@ -220,40 +224,40 @@ apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool
 		if (OidIsValid(local))
 			operation.sql.push_back("DROP SCHEMA " + operation.object_identity);
 		result.operations.push_back(operation);
-		note_changes(step, result);
+		note_changes(work, result);
 		Place place;
 		place.publisher_oid = dropped.oid;
-		place.run_as = OidIsValid(local) ? owner_of_schema(local) : step.subscription.owner;
-		Progress progress = step.skipping ? Progress::Skip : do_operations(step, result, place);
+		place.run_as = OidIsValid(local) ? owner_of_schema(local) : work.subscription.owner;
+		Progress progress = work.skipping ? Progress::Skip : do_operations(work, result, place);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
 			continue;
-		forget(step, schema_class, dropped.oid);
+		forget(work, schema_class, dropped.oid);
 		return true;
 	}
 }
 
 void
-record_ignored(SchemaWork &step)
+record_ignored(SchemaWork &work)
 {
-	bool nothing = step.recorded.empty();
+	bool nothing = work.recorded.empty();
 
-	for (const merge::TouchedObject &object : step.command.objects) {
+	for (const merge::TouchedObject &object : work.command.objects) {
 		if (object.extension)
-			record_ignored_object(step, object.type, object.identity, "member of an extension");
+			record_ignored_object(work, object.type, object.identity, "member of an extension");
 		else if (!is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity,
+			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
 		else if (nothing)
-			record_ignored_object(step, object.type, object.identity, "changes nothing that is followed");
+			record_ignored_object(work, object.type, object.identity, "changes nothing that is followed");
 	}
-	for (const merge::DroppedObject &object : step.command.dropped)
+	for (const merge::DroppedObject &object : work.command.dropped)
 		if (object.original && !is_followed_class(object.class_name, object.type))
-			record_ignored_object(step, object.type, object.identity,
+			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
-	if (step.recorded.empty() && step.command.captured)
-		record_ignored_object(step, "", "", "changes nothing that is followed");
+	if (work.recorded.empty() && work.command.captured)
+		record_ignored_object(work, "", "", "changes nothing that is followed");
 }
 
 } // namespace schemasync::apply

@@ -46,12 +46,12 @@ join(const std::vector<std::string> &lines)
 
 /* The lines of change, with the reason behind the one that was refused. */
 std::string
-explain_changes(const SchemaWork &step, const merge::Operation &operation)
+explain_changes(const SchemaWork &work, const merge::Operation &operation)
 {
 	std::vector<std::string> lines;
 	bool marked = false;
 
-	for (const std::string &line : step.changes) {
+	for (const std::string &line : work.changes) {
 		bool this_one = !marked && line == operation.change;
 		marked = marked || this_one;
 		lines.push_back(this_one && !operation.detail.empty() ? line + " -- refused: " + operation.detail
@@ -65,10 +65,10 @@ explain_changes(const SchemaWork &step, const merge::Operation &operation)
 
 /* The hint's steps with the subscription's name in them, and always the one that goes on. */
 std::string
-explain_way_out(const SchemaWork &step, const merge::Operation &operation)
+explain_way_out(const SchemaWork &work, const merge::Operation &operation)
 {
 	constexpr std::string_view placeholder = "{subscription}";
-	const std::string name = sql::literal(step.subscription.name);
+	const std::string name = sql::literal(work.subscription.name);
 	std::string text = operation.hint;
 
 	for (std::size_t at; (at = text.find(placeholder)) != std::string::npos;) {
@@ -77,7 +77,7 @@ explain_way_out(const SchemaWork &step, const merge::Operation &operation)
 		if (quoted)
 			text.replace(at - 1, placeholder.size() + 2, name);
 		else
-			text.replace(at, placeholder.size(), step.subscription.name);
+			text.replace(at, placeholder.size(), work.subscription.name);
 	}
 	if (text.find("schemasync_resume") == std::string::npos) {
 		if (!text.empty())
@@ -90,7 +90,7 @@ explain_way_out(const SchemaWork &step, const merge::Operation &operation)
 } // namespace
 
 void
-refuse(const SchemaWork &step, const merge::Operation &operation, const Place &place)
+refuse(const SchemaWork &work, const merge::Operation &operation, const Place &place)
 {
 	pg::call([] {
 		if (refusal_context == nullptr)
@@ -111,14 +111,14 @@ refuse(const SchemaWork &step, const merge::Operation &operation, const Place &p
 	refused.reason = info(operation.reason).name.data();
 	refused.object_type = keep(operation.object_type);
 	refused.object_identity = keep(operation.object_identity);
-	refused.statement = keep(step.command.statement);
-	refused.changes = keep(explain_changes(step, operation));
+	refused.statement = keep(work.command.statement);
+	refused.changes = keep(explain_changes(work, operation));
 	refused.drift = keep(drift);
 	refused.suggested_sql = keep(operation.suggested_sql);
-	refused.hint = keep(explain_way_out(step, operation));
-	refused.theirs = keep(std::string(step.content));
+	refused.hint = keep(explain_way_out(work, operation));
+	refused.theirs = keep(std::string(work.content));
 	refused.publisher_oid = place.publisher_oid;
-	refused.boundary = step.boundary;
+	refused.boundary = work.boundary;
 	throw refused;
 }
 

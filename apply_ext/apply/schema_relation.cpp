@@ -3,6 +3,8 @@
  */
 #include "apply_ext/apply/schema_work.hpp"
 
+#include "core/sql.hpp"
+
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -90,37 +92,40 @@ first_relation(std::initializer_list<const state::Relation *> named)
 
 /* Whether the command made the relation, so that all its rows are in the stream. */
 bool
-is_new(const SchemaWork &step, const state::Relation &theirs)
+is_new(const SchemaWork &work, const state::Relation &theirs)
 {
-	if (theirs.created_here)
-		return true;
-	if (!step.command.captured || !step.command.tag.starts_with("CREATE "))
-		if (step.command.tag != "SELECT INTO")
+	if (theirs.created_here || theirs.relkind == 'p')
+		return true; /* a partitioned table has no rows of its own */
+	if (!work.command.captured || !work.command.tag.starts_with("CREATE "))
+		if (work.command.tag != "SELECT INTO")
 			return false;
-	for (const merge::TouchedObject &object : step.command.objects)
+	for (const merge::TouchedObject &object : work.command.objects)
 		if (object.oid == theirs.name.oid && object.class_name == "pg_class" && object.subid == 0 &&
-		    (step.command.tag.starts_with("CREATE TABLE") || step.command.tag == "SELECT INTO" ||
-		     step.command.tag == "CREATE SCHEMA"))
+		    (work.command.tag.starts_with("CREATE TABLE") || work.command.tag == "SELECT INTO" ||
+		     work.command.tag == "CREATE SCHEMA"))
 			return true;
 	return false;
 }
 
-/* A published relation that the subscription does not know and that was not made in the stream: its rows must
- * be copied. */
-[[noreturn]] void
-refuse_unknown(SchemaWork &step, const state::Relation &theirs, const Sides &sides)
+/*
+ * A published relation that the subscription does not know and that was not made in the stream: its rows must be copied.
+ * What a person copied is taken after schemasync_resume().
+ */
+Progress
+meet_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides)
 {
 	merge::Operation operation;
 
 	operation.operation = "publish_table";
 	operation.object_type = "table";
-	operation.object_identity = qualified_name(theirs.name.schema, theirs.name.name);
+	operation.object_identity = sql::shown(theirs.name.schema, theirs.name.name);
 	operation.reason = Reason::MissingObject;
 	operation.change = "table " + operation.object_identity + " is published now";
 	operation.detail = "its rows from before are not in the stream and have to be copied";
-	operation.hint = "SELECT schemasync_refresh('{subscription}');";
-	step.changes.push_back(operation.change);
-	refuse(step, operation, place_of(step, sides, &theirs));
+	operation.hint = "Make the table on the subscriber and copy its rows, as of the position of this transaction.\n"
+	                 "SELECT schemasync_resume('{subscription}');";
+	work.changes.push_back(operation.change);
+	return do_operation(work, operation, place_of(work, sides, &theirs));
 }
 
 /* The local columns that the merge names, and by name what it left open, as pairs of attnums. */
@@ -151,7 +156,7 @@ pairs_after(const state::Relation &theirs, const state::Relation &ours, const Si
 
 /* Stores theirs as the new base with the local relation and columns as they are now. */
 void
-accept(SchemaWork &step, const state::Document<state::Relation> &theirs, const Sides &sides,
+accept(SchemaWork &work, const state::Document<state::Relation> &theirs, const Sides &sides,
        const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
@@ -172,16 +177,16 @@ accept(SchemaWork &step, const state::Document<state::Relation> &theirs, const S
 	                               .state = "ready",
 	                               .sync_lsn = InvalidXLogRecPtr,
 	                               .created = false};
-	pg::call([&] { catalog::save_relation(step.subscription.subid, &row); });
+	pg::call([&] { catalog::save_relation(work.subscription.subid, &row); });
 }
 
 bool
-has_rewrite(const SchemaWork &step, Oid publisher_oid)
+has_rewrite(const SchemaWork &work, Oid publisher_oid)
 {
-	for (const merge::RewriteHint &rewrite : step.command.rewrites)
+	for (const merge::RewriteHint &rewrite : work.command.rewrites)
 		if (rewrite.relation == publisher_oid)
 			return true;
-	for (const merge::UsingHint &hint : step.command.using_hints)
+	for (const merge::UsingHint &hint : work.command.using_hints)
 		if (hint.relation == publisher_oid)
 			return true;
 	return false;
@@ -189,10 +194,10 @@ has_rewrite(const SchemaWork &step, Oid publisher_oid)
 
 /* One merge and what it says; Progress::Again asks for another, after the local side was changed. */
 Progress
-merge_once(SchemaWork &step, const Sides &sides, const state::Relation *theirs,
+merge_once(SchemaWork &work, const Sides &sides, const state::Relation *theirs,
            std::vector<std::pair<AttrNumber, std::string>> &local_columns)
 {
-	const CatalogFacts facts(step.subscription.subid);
+	const CatalogFacts facts(work.subscription.subid);
 	merge::RelationInput input;
 
 	input.base = sides.base ? &*sides.base : nullptr;
@@ -201,12 +206,12 @@ merge_once(SchemaWork &step, const Sides &sides, const state::Relation *theirs,
 	input.mapped = sides.mapped;
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
-	input.resumed = step.resumed();
-	input.descendants = step.descendants_of(theirs);
+	input.resumed = work.resumed();
+	input.descendants = work.descendants_of(theirs);
 	merge::Result result =
-	    merge::merge_relation(input, step.command, step.subscription.options.policy, &facts);
-	note_changes(step, result);
-	Progress progress = do_operations(step, result, place_of(step, sides, theirs));
+	    merge::merge_relation(input, work.command, work.subscription.options.policy, &facts);
+	note_changes(work, result);
+	Progress progress = do_operations(work, result, place_of(work, sides, theirs));
 	local_columns = std::move(result.local_columns);
 	return progress;
 }
@@ -214,11 +219,11 @@ merge_once(SchemaWork &step, const Sides &sides, const state::Relation *theirs,
 } // namespace
 
 Sides
-load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *theirs)
+load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs)
 {
 	Sides sides;
 
-	sides.row = pg::call([&] { return catalog::load_relation(step.subscription.subid, publisher_oid); });
+	sides.row = pg::call([&] { return catalog::load_relation(work.subscription.subid, publisher_oid); });
 	if (sides.row != nullptr) {
 		auto parsed = state::parse_relation(sides.row->base);
 		if (auto *error = std::get_if<state::ParseError>(&parsed))
@@ -244,7 +249,7 @@ load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *the
 }
 
 Place
-place_of(const SchemaWork &step, const Sides &sides, const state::Relation *theirs)
+place_of(const SchemaWork &work, const Sides &sides, const state::Relation *theirs)
 {
 	Place place;
 
@@ -259,68 +264,70 @@ place_of(const SchemaWork &step, const Sides &sides, const state::Relation *thei
 		place.run_as = owner_of_relation(place.relid);
 	} else if (theirs != nullptr) {
 		/* A partition or child is made by its parent's owner, since nobody else may. */
-		const CatalogFacts facts(step.subscription.subid);
+		const CatalogFacts facts(work.subscription.subid);
 		for (const state::Name &parent : theirs->parents)
 			if (std::optional<state::Name> local = facts.local_relation(parent.oid);
 			    local && !OidIsValid(place.run_as))
 				place.run_as = owner_of_relation(local->oid);
 	}
 	if (!OidIsValid(place.run_as))
-		place.run_as = creation_role(step, theirs != nullptr ? theirs->owner : std::string());
+		place.run_as = creation_role(work, theirs != nullptr ? theirs->owner : std::string());
 	return place;
 }
 
 bool
-is_current(const SchemaWork &step, const state::Relation &theirs)
+is_current(const SchemaWork &work, const state::Relation &theirs)
 {
-	if (has_rewrite(step, theirs.name.oid) || theirs.fingerprint.empty())
+	if (has_rewrite(work, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
 	const auto *row =
-	    pg::call([&] { return catalog::load_relation(step.subscription.subid, theirs.name.oid); });
+	    pg::call([&] { return catalog::load_relation(work.subscription.subid, theirs.name.oid); });
 	return row != nullptr && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool
-apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs)
+apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 {
-	if (is_current(step, theirs.value))
+	if (is_current(work, theirs.value))
 		return true;
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
 
 	for (;;) {
-		Sides sides = load_sides(step, theirs.value.name.oid, &theirs.value);
-		if (sides.row == nullptr && !is_new(step, theirs.value))
-			refuse_unknown(step, theirs.value, sides);
-		Progress progress =
-		    step.skipping ? Progress::Skip : merge_once(step, sides, &theirs.value, local_columns);
+		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
+		if (sides.row != nullptr && is_older(theirs.text, sides.row->base))
+			return true;
+		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
+		Progress progress = work.skipping ? Progress::Skip
+		                    : known       ? merge_once(work, sides, &theirs.value, local_columns)
+		                                  : meet_unknown(work, theirs.value, sides);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
 			continue;
 		if (progress == Progress::Skip)
-			step.skipping = true;
-		accept(step, theirs, sides, progress == Progress::Skip ? nullptr : &local_columns);
-		step.changed = true;
+			work.skipping = true;
+		accept(work, theirs, sides, progress == Progress::Skip ? nullptr : &local_columns);
+		work.changed = true;
 		return true;
 	}
 }
 
 bool
-apply_dropped_relation(SchemaWork &step, Oid publisher_oid)
+apply_dropped_relation(SchemaWork &work, Oid publisher_oid)
 {
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
 
 	for (;;) {
-		Sides sides = load_sides(step, publisher_oid, nullptr);
+		Sides sides = load_sides(work, publisher_oid, nullptr);
 		if (sides.row == nullptr)
 			return true;
-		Progress progress = step.skipping ? Progress::Skip : merge_once(step, sides, nullptr, local_columns);
+		Progress progress = work.skipping ? Progress::Skip : merge_once(work, sides, nullptr, local_columns);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
 			continue;
-		pg::call([&] { catalog::delete_relation(step.subscription.subid, publisher_oid); });
-		step.changed = true;
+		pg::call([&] { catalog::delete_relation(work.subscription.subid, publisher_oid); });
+		work.changed = true;
 		return true;
 	}
 }

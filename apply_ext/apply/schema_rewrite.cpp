@@ -21,35 +21,66 @@ namespace schemasync::apply {
 
 namespace {
 
-/* The rewrites of the current transaction that no marker has explained so far; in TopMemoryContext. */
+/* After all numbers that messages get: the end of the transaction. */
+constexpr int last_ordinal = std::numeric_limits<int>::max();
+
+/* One rewrite that no marker has explained so far, in a list in TopMemoryContext. */
+struct Rewrite {
+	Rewrite *next;
+	Oid relation;
+	const char *message; /* content of the message, a JSON object */
+};
+
 struct {
 	TransactionId xid;
-	int count, size;
-	Oid *relations;
+	Rewrite *first;
 } pending;
 
 // ---- leaves: may ereport; plain data only ----
 
 void
-remember(TransactionId xid, Oid relation)
+forget(Rewrite **link)
+{
+	Rewrite *gone = *link;
+
+	*link = gone->next;
+	pfree(const_cast<char *>(gone->message));
+	pfree(gone);
+}
+
+void
+forget_all()
+{
+	while (pending.first != nullptr)
+		forget(&pending.first);
+}
+
+void
+remember(TransactionId xid, Oid relation, const char *content, Size length)
 {
 	if (pending.xid != xid)
-		pending.count = 0;
+		forget_all();
 	pending.xid = xid;
-	for (int i = 0; i < pending.count; i++)
-		if (pending.relations[i] == relation)
+	for (Rewrite *rewrite = pending.first; rewrite != nullptr; rewrite = rewrite->next)
+		if (rewrite->relation == relation)
 			return;
-	if (pending.count == pending.size) {
-		int size = pending.size == 0 ? 8 : pending.size * 2;
-		auto *bigger = static_cast<Oid *>(MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * size));
-		if (pending.count > 0)
-			memcpy(bigger, pending.relations, sizeof(Oid) * pending.count);
-		if (pending.relations != nullptr)
-			pfree(pending.relations);
-		pending.relations = bigger;
-		pending.size = size;
-	}
-	pending.relations[pending.count++] = relation;
+	auto *rewrite = static_cast<Rewrite *>(MemoryContextAlloc(TopMemoryContext, sizeof(Rewrite)));
+	auto *copy = static_cast<char *>(MemoryContextAlloc(TopMemoryContext, length + 1));
+	memcpy(copy, content, length);
+	copy[length] = '\0';
+	*rewrite = {pending.first, relation, copy};
+	pending.first = rewrite;
+}
+
+state::RewriteMessage
+parse(std::string_view content)
+{
+	auto parsed = state::parse_rewrite_message(content);
+
+	if (auto *error = std::get_if<state::ParseError>(&parsed))
+		throw std::runtime_error("message schemasync.rewrite of the publisher cannot be read: " +
+		                         error->where + ": " + error->what);
+	return std::get<state::RewriteMessage>(std::move(parsed));
 }
 
 } // namespace
@@ -59,45 +90,61 @@ forget_rewrite(TransactionId xid, Oid relation)
 {
 	if (pending.xid != xid)
 		return;
-	for (int i = 0; i < pending.count; i++)
-		if (pending.relations[i] == relation)
-			pending.relations[i--] = pending.relations[--pending.count];
+	for (Rewrite **link = &pending.first; *link != nullptr;)
+		if ((*link)->relation == relation)
+			forget(link);
+		else
+			link = &(*link)->next;
 }
 
 bool
-on_rewrite(SchemaWork &step)
+on_rewrite(SchemaWork &work)
 {
-	auto parsed = state::parse_rewrite_message(step.content);
-	if (auto *error = std::get_if<state::ParseError>(&parsed))
-		throw std::runtime_error("message schemasync.rewrite of the publisher cannot be read: " +
-		                         error->where + ": " + error->what);
-	const auto &message = std::get<state::RewriteMessage>(parsed);
+	const state::RewriteMessage message = parse(work.content);
+	const catalog::Decision *decision = pg::call([&] {
+		return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn, last_ordinal);
+	});
 
-	pg::call([&] { remember(step.boundary.xid, message.relation); });
+	if (decision != nullptr && decision->resolution != nullptr)
+		return false; /* a person has looked at the rows */
+	if (pg::call([&] { return catalog::load_relation(work.subscription.subid, message.relation); }) ==
+	    nullptr)
+		return false;
+	pg::call(
+	    [&] { remember(work.boundary.xid, message.relation, work.content.data(), work.content.size()); });
 	return false;
 }
 
 void
-before_commit(const catalog::Subscription &subscription, const Boundary &boundary)
+check_rewrites(TransactionId xid)
 {
-	if (pending.xid != boundary.xid || pending.count == 0)
-		return;
-	Oid oid = pending.relations[0];
-	pending.count = 0;
-	SchemaWork step(subscription, boundary, {});
-	step.boundary.ordinal = std::numeric_limits<int>::max(); /* after all messages */
-	begin_boundary(step);
-	Sides sides = load_sides(step, oid, nullptr);
-	if (!sides.base)
-		return; /* not a relation of this subscription */
-	const char *resolution = step.decision != nullptr ? step.decision->resolution : nullptr;
-	if (resolution == nullptr) {
-		merge::Operation operation =
-		    merge::unexplained_rewrite(*sides.base, merge::RewriteHint{.relation = oid});
-		step.changes.push_back(operation.change);
-		refuse(step, operation, place_of(step, sides, &*sides.base));
+	if (pending.xid == xid && pending.first != nullptr)
+		ereport(ERROR, (errcode(MAKE_SQLSTATE('S', 'S', '0', '0', '5')),
+		                errmsg("a table was rewritten and no command said why")));
+	forget_all();
+}
+
+bool
+explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, Refused *refused)
+{
+	if (pending.xid != boundary.xid || pending.first == nullptr)
+		return false;
+	SchemaWork work(subscription, boundary, pending.first->message);
+	work.boundary.ordinal = last_ordinal;
+	const state::RewriteMessage message = parse(work.content);
+	const state::Relation &relation = message.state.value;
+	const merge::Operation operation =
+	    merge::unexplained_rewrite(relation, merge::RewriteHint{.relation = message.relation});
+	work.changes.push_back(operation.change);
+	try {
+		Place place;
+		place.publisher_oid = message.relation;
+		refuse(work, operation, place);
+	} catch (const Refused &made) {
+		*refused = made;
 	}
-	end_boundary(step); /* a person has looked at the rows */
+	pg::call([] { forget_all(); });
+	return true;
 }
 
 } // namespace schemasync::apply

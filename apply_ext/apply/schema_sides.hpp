@@ -22,9 +22,9 @@ struct Sides {
 };
 
 /* theirs: null when it was dropped. */
-Sides load_sides(const SchemaWork &step, Oid publisher_oid, const state::Relation *theirs);
+Sides load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs);
 
 /* Who does operations on the relation; the result refers to sides and theirs. */
-Place place_of(const SchemaWork &step, const Sides &sides, const state::Relation *theirs);
+Place place_of(const SchemaWork &work, const Sides &sides, const state::Relation *theirs);
 
 } // namespace schemasync::apply

@@ -5,6 +5,7 @@
 
 #include "core/reason.hpp"
 
+#include <charconv>
 #include <string>
 
 #include "apply_ext/apply/ddl_execute.hpp"
@@ -128,10 +129,10 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 /* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
  * rows. */
 void
-forbid(const SchemaWork &step, merge::Operation &operation, const Place &place)
+forbid(const SchemaWork &work, merge::Operation &operation, const Place &place)
 {
 	const char *owner = pg::call([&] { return GetUserNameFromId(place.run_as, true); });
-	const char *self = pg::call([&] { return GetUserNameFromId(step.subscription.owner, true); });
+	const char *self = pg::call([&] { return GetUserNameFromId(work.subscription.owner, true); });
 
 	operation.verdict = Verdict::Refuse;
 	operation.reason = Reason::ApplyFailed;
@@ -153,10 +154,10 @@ settings_of(const merge::Operation &operation)
 }
 
 Executed
-execute(const SchemaWork &step, const merge::Operation &operation, const std::string &sql, const Place &place)
+execute(const SchemaWork &work, const merge::Operation &operation, const std::string &sql, const Place &place)
 {
 	const std::vector<Setting> settings = settings_of(operation);
-	const catalog::Options &options = step.subscription.options;
+	const catalog::Options &options = work.subscription.options;
 	const Execution execution{.sql = sql.c_str(),
 	                          .run_as = place.run_as,
 	                          .checked = true,
@@ -173,22 +174,22 @@ execute(const SchemaWork &step, const merge::Operation &operation, const std::st
 
 /* Runs what a person decided at this boundary. Failure refuses again with what the server said. */
 void
-run_decision(SchemaWork &step, merge::Operation &operation, const Place &place)
+run_decision(SchemaWork &work, merge::Operation &operation, const Place &place)
 {
-	const catalog::Decision &decision = *step.decision;
+	const catalog::Decision &decision = *work.decision;
 	bool suggested = strcmp(decision.resolution, "apply") == 0;
 	const char *sql = suggested ? decision.suggested_sql : decision.resolution_sql;
 
 	if (sql == nullptr) {
 		operation.detail +=
 		    suggested ? "; there is no suggested SQL to apply" : "; there is no SQL to execute";
-		refuse(step, operation, place);
+		refuse(work, operation, place);
 	}
-	const catalog::Options &options = step.subscription.options;
+	const catalog::Options &options = work.subscription.options;
 	/* What schemasync wrote runs as the table's owner, what a person wrote as the subscription's. */
 	bool as_owner = suggested && OidIsValid(place.run_as);
 	const Execution execution{.sql = sql,
-	                          .run_as = as_owner ? place.run_as : step.subscription.owner,
+	                          .run_as = as_owner ? place.run_as : work.subscription.owner,
 	                          .checked = false,
 	                          .restricted = suggested,
 	                          .search_path = suggested ? "" : "\"$user\", public",
@@ -203,27 +204,27 @@ run_decision(SchemaWork &step, merge::Operation &operation, const Place &place)
 		operation.reason =
 		    executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
 		operation.detail = "the SQL of the resolution failed: " + or_empty(executed.error->message);
-		refuse(step, operation, place);
+		refuse(work, operation, place);
 	}
-	step.decided = true;
-	step.changed = true;
+	work.decided = true;
+	work.changed = true;
 	merge::Operation resolved = operation;
 	resolved.verdict = Verdict::Forward;
 	resolved.reason = Reason::None;
 	resolved.detail = std::string("resolution: ") + decision.resolution;
 	resolved.operation = "resolve";
-	record_history(step, resolved, sql, GetCurrentTimestamp() - start);
+	record_history(work, resolved, sql, GetCurrentTimestamp() - start);
 }
 
 /* Rows that follow carry all published columns: each must have a place, or skipping would lose them. */
 void
-check_skip(const SchemaWork &step, merge::Operation &operation, const Place &place)
+check_skip(const SchemaWork &work, merge::Operation &operation, const Place &place)
 {
 	if (place.theirs == nullptr)
 		return;
 	if (place.ours == nullptr) {
 		operation.detail += "; it cannot be skipped: the rows that follow have no table to go to";
-		refuse(step, operation, place);
+		refuse(work, operation, place);
 	}
 	std::string missing;
 	for (const state::Column &column : place.theirs->columns) {
@@ -240,28 +241,28 @@ check_skip(const SchemaWork &step, merge::Operation &operation, const Place &pla
 		operation.detail +=
 		    "; it cannot be skipped: the rows that follow have values for columns that are not here: " +
 		    missing;
-		refuse(step, operation, place);
+		refuse(work, operation, place);
 	}
 }
 
 /* An operation that cannot be done: as a person decided, later, or not at all. */
 Progress
-settle(SchemaWork &step, merge::Operation &operation, const Place &place)
+settle(SchemaWork &work, merge::Operation &operation, const Place &place)
 {
-	if (step.may_defer &&
+	if (work.may_defer &&
 	    (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
 		return Progress::Later;
-	const char *resolution = step.decision != nullptr && !step.decided ? step.decision->resolution : nullptr;
+	const char *resolution = work.decision != nullptr && !work.decided ? work.decision->resolution : nullptr;
 	if (resolution == nullptr || strcmp(resolution, "resumed") == 0 || strcmp(resolution, "satisfied") == 0)
-		refuse(step, operation, place);
+		refuse(work, operation, place);
 	if (strcmp(resolution, "skip") == 0) {
-		check_skip(step, operation, place);
+		check_skip(work, operation, place);
 		operation.verdict = Verdict::Ignore;
 		operation.detail = "resolution: skip";
-		record_history(step, operation, "", 0);
+		record_history(work, operation, "", 0);
 		return Progress::Skip;
 	}
-	run_decision(step, operation, place);
+	run_decision(work, operation, place);
 	return Progress::Again;
 }
 
@@ -291,6 +292,23 @@ SchemaWork::descendants_of(const state::Relation *relation) const
 }
 
 bool
+is_older(std::string_view theirs, std::string_view base)
+{
+	auto position_of = [](std::string_view text) {
+		constexpr std::string_view key = "\"as_of\":";
+		std::size_t at = text.rfind(key);
+		std::uint64_t position = 0;
+
+		if (at != std::string_view::npos)
+			std::from_chars(text.data() + at + key.size(), text.data() + text.size(), position);
+		return position;
+	};
+	std::uint64_t position = position_of(theirs);
+
+	return position != 0 && position < position_of(base) && theirs.rfind("\"own\":true") == std::string_view::npos;
+}
+
+bool
 has_fingerprint(std::string_view base, const std::string &fingerprint)
 {
 	for (const std::string before : {"\"fingerprint\":\"", "\"fingerprint\": \""})
@@ -300,80 +318,80 @@ has_fingerprint(std::string_view base, const std::string &fingerprint)
 }
 
 void
-record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
+record_history(SchemaWork &work, const merge::Operation &operation, const std::string &applied_sql,
                std::int64_t duration)
 {
-	if (!step.recorded
+	if (!work.recorded
 	         .insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change)
 	         .second)
 		return;
 	const std::string_view verdict = name(operation.verdict);
 	const char *reason = operation.reason == Reason::None ? nullptr : info(operation.reason).name.data();
-	const catalog::HistoryRow row{.publisher_lsn = step.boundary.commit_lsn,
-	                              .commit_time = step.boundary.commit_time,
-	                              .ordinal = step.boundary.ordinal,
+	const catalog::HistoryRow row{.publisher_lsn = work.boundary.commit_lsn,
+	                              .commit_time = work.boundary.commit_time,
+	                              .ordinal = work.boundary.ordinal,
 	                              .operation = operation.operation.c_str(),
 	                              .object_type = or_null(operation.object_type),
 	                              .object_identity = or_null(operation.object_identity),
 	                              .verdict = verdict.data(),
 	                              .reason = reason,
 	                              .applied_sql = or_null(applied_sql),
-	                              .statement = or_null(step.command.statement),
-	                              .publisher_user = or_null(step.command.user),
+	                              .statement = or_null(work.command.statement),
+	                              .publisher_user = or_null(work.command.user),
 	                              .detail = or_null(operation.detail),
 	                              .duration = duration};
 
-	pg::call([&] { catalog::add_history(step.subscription.subid, step.subscription.name, &row); });
+	pg::call([&] { catalog::add_history(work.subscription.subid, work.subscription.name, &row); });
 }
 
 void
-note_changes(SchemaWork &step, const merge::Result &result)
+note_changes(SchemaWork &work, const merge::Result &result)
 {
 	for (const merge::Operation &operation : result.operations) {
 		if (operation.change.empty() || operation.verdict == Verdict::Satisfied)
 			continue;
 		bool known = false;
-		for (const std::string &line : step.changes)
+		for (const std::string &line : work.changes)
 			known = known || line == operation.change;
 		if (!known)
-			step.changes.push_back(operation.change);
+			work.changes.push_back(operation.change);
 	}
 }
 
 Progress
-do_operation(SchemaWork &step, merge::Operation &operation, const Place &place)
+do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
-		return settle(step, operation, place);
+		return settle(work, operation, place);
 	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore ||
 	    operation.sql.empty()) {
-		record_history(step, operation, "", 0);
+		record_history(work, operation, "", 0);
 		return Progress::Done;
 	}
-	if (!may_become(step, place.run_as)) {
-		forbid(step, operation, place);
-		return settle(step, operation, place);
+	if (!may_become(work, place.run_as)) {
+		forbid(work, operation, place);
+		return settle(work, operation, place);
 	}
 	TimestampTz start = GetCurrentTimestamp();
 	std::string applied;
 	for (const std::string &sql : operation.sql) {
-		Executed executed = execute(step, operation, sql, place);
+		Executed executed = execute(work, operation, sql, place);
 		if (executed.outcome != Outcome::Done) {
 			explain_failure(operation, executed, place);
-			return settle(step, operation, place);
+			return settle(work, operation, place);
 		}
-		step.changed = true;
+		work.changed = true;
 		applied += (applied.empty() ? "" : ";\n") + sql;
 	}
-	record_history(step, operation, applied, GetCurrentTimestamp() - start);
+	record_history(work, operation, applied, GetCurrentTimestamp() - start);
 	return Progress::Done;
 }
 
 Progress
-do_operations(SchemaWork &step, merge::Result &result, const Place &place)
+do_operations(SchemaWork &work, merge::Result &result, const Place &place)
 {
 	for (merge::Operation &operation : result.operations) {
-		Progress progress = do_operation(step, operation, place);
+		Progress progress = do_operation(work, operation, place);
 		if (progress != Progress::Done)
 			return progress;
 	}
@@ -381,18 +399,18 @@ do_operations(SchemaWork &step, merge::Result &result, const Place &place)
 }
 
 bool
-may_become(const SchemaWork &step, Oid role)
+may_become(const SchemaWork &work, Oid role)
 {
-	return pg::call([&] { return pg::compat::member_can_set_role(step.subscription.owner, role); });
+	return pg::call([&] { return pg::compat::member_can_set_role(work.subscription.owner, role); });
 }
 
 Oid
-creation_role(const SchemaWork &step, const std::string &publisher_owner)
+creation_role(const SchemaWork &work, const std::string &publisher_owner)
 {
-	if (!step.subscription.options.policy.owners_same)
-		return step.subscription.owner;
+	if (!work.subscription.options.policy.owners_same)
+		return work.subscription.owner;
 	Oid role = find_role(publisher_owner);
-	return OidIsValid(role) && may_become(step, role) ? role : step.subscription.owner;
+	return OidIsValid(role) && may_become(work, role) ? role : work.subscription.owner;
 }
 
 } // namespace schemasync::apply

@@ -67,60 +67,67 @@ enum class Progress {
 };
 
 /* Does one operation as its verdict says, with its row of history. Throws Refused. */
-Progress do_operation(SchemaWork &step, merge::Operation &operation, const Place &place);
+Progress do_operation(SchemaWork &work, merge::Operation &operation, const Place &place);
 
 /* The same for all of a result, until one is not done. */
-Progress do_operations(SchemaWork &step, merge::Result &result, const Place &place);
+Progress do_operations(SchemaWork &work, merge::Result &result, const Place &place);
 
 /* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
-void note_changes(SchemaWork &step, const merge::Result &result);
+void note_changes(SchemaWork &work, const merge::Result &result);
 
-void record_history(SchemaWork &step, const merge::Operation &operation, const std::string &applied_sql,
+void record_history(SchemaWork &work, const merge::Operation &operation, const std::string &applied_sql,
                     std::int64_t duration);
 
-/* Whether a stored state has the fingerprint: as it came in the stream, or as jsonb prints it after the initial copy. */
+/* Whether a stored state has the fingerprint: as it came in the stream, or as jsonb prints it after the
+ * initial copy. */
 bool has_fingerprint(std::string_view base, const std::string &fingerprint);
 
+/*
+ * Whether a state (its text) is an older one than the base: its transaction began before that which brought the base and
+ * is decoded, or applied, after it, and did not itself change the object (docs/wire.md, as_of and own).
+ */
+bool is_older(std::string_view theirs, std::string_view base);
+
 /* The role that new objects belong to. */
-Oid creation_role(const SchemaWork &step, const std::string &publisher_owner);
+Oid creation_role(const SchemaWork &work, const std::string &publisher_owner);
 
 /* Whether the subscription's owner may become the role. */
-bool may_become(const SchemaWork &step, Oid role);
+bool may_become(const SchemaWork &work, Oid role);
 
 // ---- schema.cpp ----
 
 /* Numbers the boundary and loads what was decided about it, if it was refused before. */
-void begin_boundary(SchemaWork &step);
+void begin_boundary(SchemaWork &work);
 /* The boundary passed: a refusal that was open is resolved now. */
-void end_boundary(const SchemaWork &step);
+void end_boundary(const SchemaWork &work);
 
 // ---- schema_rewrite.cpp ----
 
-bool on_rewrite(SchemaWork &step);
+bool on_rewrite(SchemaWork &work);
 /* A marker explains the rewrite. */
 void forget_rewrite(TransactionId xid, Oid relation);
 
 // ---- schema_relation.cpp ----
 
-/* Whether the relation's base is the state already, or a later one. */
-bool is_current(const SchemaWork &step, const state::Relation &theirs);
+/* Whether the relation's base is the state already. */
+bool is_current(const SchemaWork &work, const state::Relation &theirs);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
-bool apply_relation(SchemaWork &step, const state::Document<state::Relation> &theirs);
-bool apply_dropped_relation(SchemaWork &step, Oid publisher_oid);
+bool apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs);
+bool apply_dropped_relation(SchemaWork &work, Oid publisher_oid);
 
 // ---- schema_object.cpp ----
 
-bool is_current(const SchemaWork &step, const state::Type &theirs);
-bool apply_type(SchemaWork &step, const state::Document<state::Type> &theirs);
-bool apply_dropped_type(SchemaWork &step, Oid publisher_oid);
-bool apply_schema(SchemaWork &step, const state::Document<state::Schema> &theirs);
-bool apply_dropped_schema(SchemaWork &step, const merge::DroppedObject &dropped, bool followed);
+bool is_current(const SchemaWork &work, const state::Type &theirs);
+bool apply_type(SchemaWork &work, const state::Document<state::Type> &theirs);
+bool apply_dropped_type(SchemaWork &work, Oid publisher_oid);
+bool apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs);
+bool apply_dropped_schema(SchemaWork &work, const merge::DroppedObject &dropped, bool followed);
 /* Objects of the command that none of the above knows get a row of history with the verdict ignore. */
-void record_ignored(SchemaWork &step);
+void record_ignored(SchemaWork &work);
 
 // ---- schema_refusal.cpp ----
 
 /* Throws Refused for the operation. */
-[[noreturn]] void refuse(const SchemaWork &step, const merge::Operation &operation, const Place &place);
+[[noreturn]] void refuse(const SchemaWork &work, const merge::Operation &operation, const Place &place);
 
 } // namespace schemasync::apply

@@ -45,6 +45,8 @@ struct Group {
 	TimestampTz started;
 	XLogRecPtr end_lsn;     /* of the last complete transaction of the publisher */
 	TimestampTz commit_time;
+	TransactionId xid;      /* ... and what errors call it by */
+	XLogRecPtr final_lsn;
 };
 
 /* How the streamed transaction that is being replayed ends. */
@@ -62,6 +64,8 @@ struct Session {
 	bool has_origin;        /* the replication origin is this session's */
 	bool running;           /* shown as active */
 	bool arrived;           /* something has since the last rest */
+	bool recovered;         /* the failures before this run are known to be over */
+	TimestampTz opened_at;  /* the stream */
 	bool wants_text;        /* an error asks for the stream to begin again without binary values */
 	TimestampTz sent_at;    /* of the message that arrived last */
 	bool binary;            /* asked of the publisher: the option, until a type differs for which only text does */

@@ -201,7 +201,8 @@ check_fragments(const state::Relation &relation)
 	for (const state::Constraint &constraint : relation.constraints) {
 		if (constraint.type != 'n' && constraint.type != 't')
 			check(is_constraint, "constraint", where, constraint.definition);
-		check_expression(where, constraint.expr);
+		if (constraint.type == 'c')
+			check_expression(where, constraint.expr);
 	}
 	for (const state::Index &index : relation.indexes)
 		check(is_index, "index definition", where, index.definition);

@@ -2,6 +2,7 @@
 
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
+#include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
@@ -125,6 +126,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 {
 	if (!session->remote.active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher committed a transaction that it had not begun")));
+	check_rewrites(session->remote.xid);
 	if (session->remote.skipped) {
 		need_local(session);
 		forget_skip(session);
@@ -134,6 +136,9 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 		session->group.count++;
 		session->group.end_lsn = end_lsn;
 		session->group.commit_time = commit_time;
+		session->group.xid = session->remote.xid;
+		session->group.final_lsn = session->remote.final_lsn;
+		session->remote.active = false;
 		if (!joins_group(session))
 			commit_group(session);
 	}
@@ -149,17 +154,21 @@ commit_group(Session *session)
 	if (!group->open)
 		return;
 	Assert(group->count > 0);
+	ErrorPosition position = session->position;
 	session->position.command = "COMMIT";
+	session->position.xid = group->xid;
+	session->position.lsn = group->final_lsn;
 	finish_rows(session);
 	worker::set_origin_position(group->end_lsn, group->commit_time);
 	CommitTransactionCommand();
-	session->position.command = nullptr;
+	session->position = position;
 	report_done(session, group->end_lsn, group->commit_time, group->count);
 }
 
 void
 prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
+	check_rewrites(session->remote.xid);
 	need_local(session);
 	if (session->remote.skipped)
 		forget_skip(session);

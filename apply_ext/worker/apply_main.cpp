@@ -103,7 +103,6 @@ make_session(const catalog::Subscription *subscription)
 	session->relations = apply::make_relations(context, subscription->options.run_as_owner);
 	session->spools = apply::make_spools(context);
 	session->position.subscription = subscription->name;
-	apply::push_error_context(&session->position);
 	return session;
 }
 
@@ -137,6 +136,7 @@ open_stream(Session *session)
 	session->progress.received_at = GetCurrentTimestamp();
 	session->progress.asked = false;
 	start_stream(&session->upstream, *session->subscription, from, session->binary);
+	session->opened_at = GetCurrentTimestamp();
 	set_state(session->subscription->drain ? State::Draining : State::Streaming);
 	pgstat_report_activity(STATE_IDLE, nullptr);
 }
@@ -227,6 +227,25 @@ watch_connection(Session *session)
 	}
 }
 
+/* The run that failed before is over: this one has applied something, or had nothing to apply for a while. */
+void
+note_recovery(Session *session)
+{
+	constexpr int quiet = 5000; /* ms */
+
+	if (session->recovered || (!session->progress.committed &&
+	                           !TimestampDifferenceExceeds(session->opened_at, GetCurrentTimestamp(), quiet)))
+		return;
+	session->recovered = true;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	catalog::resolve_errors(session->subscription->subid);
+	if (strcmp(session->subscription->state, "failed") == 0)
+		catalog::save_state(session->subscription->subid, "ready", nullptr);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
 /* Nothing has arrived: does what is due and waits for more. */
 void
 rest(Session *session)
@@ -249,6 +268,7 @@ rest(Session *session)
 	}
 	bool idle = is_idle(session);
 	if (idle) {
+		note_recovery(session);
 		AcceptInvalidationMessages();
 		if (reload_requested())
 			reload(session);
@@ -384,12 +404,16 @@ end_failed(Session *session, ErrorData *error)
  * stream: the stream begins again where the last commit left it. returns: false when it is a failure
  */
 bool
-goes_on(Session *session)
+goes_on(Session *session, const ErrorData *error)
 {
-	bool group = session->group.open && session->group.count > 0;
+	/* the current transaction counts as soon as it is complete */
+	bool group = session->group.open && session->group.count > (session->remote.active ? 0 : 1);
 
 	if (!group && !session->wants_text)
 		return false;
+	ereport(LOG, (errmsg("subscription \"%s\" begins its stream again: %s", session->subscription->name,
+	                     session->wants_text ? "without binary values" : "one transaction of the publisher at a time"),
+	              error != nullptr ? errdetail_internal("%s", error->message) : 0));
 	if (group)
 		session->single_until = session->remote.active ? session->remote.final_lsn : session->group.end_lsn;
 	if (session->wants_text) {
@@ -435,8 +459,12 @@ run(Session *session)
 		} catch (const apply::Refused &raised) {
 			refused = raised;
 		}
+		const apply::RemoteTransaction &remote = session->remote;
+		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		if (error != nullptr && apply::explain_rewrite(*session->subscription, boundary, &refused))
+			error = nullptr;
 		pg::call([&] {
-			if (goes_on(session))
+			if (goes_on(session, error))
 				return;
 			if (error != nullptr)
 				end_failed(session, error);
@@ -469,6 +497,7 @@ schemasync_apply_main(Datum argument)
 			ErrorData *error = raised.data;
 			pg::call([&] { worker::fail_worker(error, nullptr); });
 		}
+		apply::push_error_context(&session->position);
 		worker::run(session);
 	});
 }

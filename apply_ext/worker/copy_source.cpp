@@ -36,7 +36,7 @@ publication_array(const catalog::Subscription &subscription)
 /*
  * What is published, with the column list and the filter over all publications, and what must be described with it: ancestors, and with
  * descendants the partitions. Parents come first. A partition that is also published by its root travels as the root.
- * %1: publications, %2: whether descendants.
+ * %1, %2: publications, %3: whether descendants.
  */
 constexpr char tables_sql[] =
 	"WITH RECURSIVE entry AS ("
@@ -57,6 +57,13 @@ constexpr char tables_sql[] =
 	"  GROUP BY relid),"
 	" up AS ("
 	"  SELECT relid FROM published"
+	/* a partitioned table without partitions is covered too, but not among the published tables */
+	"  UNION SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_publication p ON p.pubname = ANY (%s)"
+	"   WHERE c.relkind = 'p' AND c.relpersistence = 'p' AND c.oid >= 16384"
+	"   AND c.relnamespace IS DISTINCT FROM (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'schemasync')"
+	"   AND (p.puballtables"
+	"    OR EXISTS (SELECT FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)"
+	"    OR EXISTS (SELECT FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace))"
 	"  UNION SELECT i.inhparent FROM up JOIN pg_catalog.pg_inherits i ON i.inhrelid = up.relid),"
 	" family AS ("
 	"  SELECT relid FROM up"
@@ -73,7 +80,7 @@ constexpr char tables_sql[] =
 void
 list_tables(Source *source, const catalog::Subscription &subscription, bool with_descendants)
 {
-	char *sql = psprintf(tables_sql, publication_array(subscription), with_descendants ? "true" : "false");
+	char *sql = psprintf(tables_sql, publication_array(subscription), publication_array(subscription), with_descendants ? "true" : "false");
 	Rows rows = query(source->sql, sql);
 
 	source->count = rows.count;

@@ -88,6 +88,7 @@ remember_commit(Progress *progress, XLogRecPtr remote_end)
 	}
 	progress->pending[(progress->first + progress->count) % progress->capacity] = {XactLastCommitEnd, remote_end};
 	progress->count++;
+	progress->committed = true;
 }
 
 void

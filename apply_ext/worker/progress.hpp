@@ -23,6 +23,7 @@ struct Progress {
 	XLogRecPtr told_write, told_flush, told_received;
 	TimestampTz told_at;
 
+	bool committed;              /* something was, in this run */
 	/* commits that may not be durable yet: a ring in the worker's context */
 	Mapping *pending;
 	int capacity, first, count;

@@ -213,7 +213,9 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 	Operation &operation =
 	    on_column(Op::AddColumn, column.name,
 	              "column " + sql::shown(column.name) + " " + column.type.sql + " was added");
-	bool free = local.publisher == 0 && local.column != nullptr;
+	/* with drop_column = keep it may be one that was dropped there and still has its old values here */
+	bool kept = policy_.drop_column == Choice::Keep && has_rows() && !input_.resumed;
+	bool free = local.publisher == 0 && local.column != nullptr && !kept;
 	if (free &&
 	    (same_local_type(column.type, local.column->type) ||
 	     takes_every_value(local.column->type, column.type)) &&
@@ -223,12 +225,13 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 		local.adopted = true;
 		return;
 	}
+	std::string note = kept ? " It may be one that drop_column = keep left here, with its old values." : "";
 	std::string there = local.column != nullptr ? local.column->type.sql : "another column";
 	operation.suggested_sql =
 	    alter("RENAME COLUMN " + sql::ident(local.name) + " TO " + sql::ident(local.name + "_local"));
 	refuse(operation, Reason::LocalNameTaken,
 	       "The subscriber has a column " + sql::shown(local.name) + " of its own: " + there +
-	           ", the publisher's is " + column.type.sql + ".");
+	           ", the publisher's is " + column.type.sql + "." + note);
 	teach(operation, shown_table());
 }
 

@@ -232,7 +232,7 @@ RelationMerge::add_constraint(const Triple<state::Constraint> &triple)
 		refuse(operation, Reason::UnsupportedObject, "Its definition is not one clause.");
 		return teach(operation, shown_table());
 	}
-	if (!prove(operation, theirs.expr, true))
+	if (!prove(operation, in_parentheses(theirs.expr), true))
 		return teach(operation, shown_table());
 	if (theirs.references && !facts_.table_exists(theirs.references->schema, theirs.references->name)) {
 		refuse(operation, Reason::MissingObject,

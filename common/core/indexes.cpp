@@ -172,7 +172,7 @@ RelationMerge::add_indexes()
 		} else if (rest.empty() || !sql::is_one_clause(rest)) {
 			refuse(operation, Reason::UnsupportedObject, "Its definition is not known: " + theirs.definition);
 			teach(operation, shown_table());
-		} else if (!prove(operation, theirs.expr, true)) {
+		} else if (!prove(operation, in_parentheses(theirs.expr), true)) {
 			teach(operation, shown_table());
 		} else {
 			operation.background =

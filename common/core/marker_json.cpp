@@ -58,14 +58,9 @@ add_objects(merge::Command &command, const Json &marker, std::string_view (*clas
 	}
 }
 
-} // namespace
-
-bool
-add_marker(merge::Command &command, std::string_view content, std::string_view (*class_name)(state::Oid))
+void
+add_fields(merge::Command &command, const Json &marker, std::string_view (*class_name)(state::Oid))
 {
-	Json marker = Json::parse(content, nullptr, false);
-	if (!marker.is_object())
-		return false;
 	command.captured = true;
 	command.tag = text(marker, "tag");
 	command.statement = text(marker, "statement");
@@ -83,6 +78,21 @@ add_marker(merge::Command &command, std::string_view content, std::string_view (
 	for (const Json &entry : marker.at("rewrites"))
 		command.rewrites.push_back(
 		    {entry.at("relid").get<state::Oid>(), entry.at("reason").get<int>(), 0, false});
+}
+
+} // namespace
+
+bool
+add_marker(merge::Command &command, std::string_view content, std::string_view (*class_name)(state::Oid))
+{
+	Json marker = Json::parse(content, nullptr, false);
+	if (!marker.is_object())
+		return false;
+	try {
+		add_fields(command, marker, class_name);
+	} catch (const Json::exception &) {
+		return false;
+	}
 	return true;
 }
 

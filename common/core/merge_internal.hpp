@@ -182,6 +182,8 @@ const LocalFacts &no_facts();
 
 /* Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is
  * proven. */
+/* Several expressions that are read together (of an index, an exclusion constraint) as one text. */
+std::optional<state::Expression> in_parentheses(std::optional<state::Expression> expressions);
 bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
            const LocalFacts &facts);
 /* The same for a type and a collation: both there, and what they claim to be. */

@@ -296,6 +296,14 @@ RelationMerge::rewritten() const
 	return base_->filenode == 0 || base_->filenode != theirs_->filenode;
 }
 
+std::optional<state::Expression>
+in_parentheses(std::optional<state::Expression> expressions)
+{
+	if (expressions)
+		expressions->sql = "(" + expressions->sql + ")";
+	return expressions;
+}
+
 bool
 prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
       const LocalFacts &facts)

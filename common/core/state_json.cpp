@@ -119,7 +119,8 @@ public:
 	{
 		if (value_->is_number_unsigned()) {
 			auto number = value_->get<std::uint64_t>();
-			if (number <= static_cast<std::uint64_t>(high))
+			if (number <= static_cast<std::uint64_t>(high) &&
+			    (low <= 0 || number >= static_cast<std::uint64_t>(low)))
 				return static_cast<T>(number);
 		} else if (value_->is_number_integer()) {
 			auto number = value_->get<std::int64_t>();

@@ -143,11 +143,13 @@ RelationMerge::adopt()
 		    local.column->identity == 0)
 			differences.push_back("column " + sql::shown(local.name) +
 			                      " is the subscriber's own, NOT NULL and without a default");
+	if (policy_.drop_table == Choice::Keep && has_rows() && !input_.resumed)
+		differences.push_back("it may be one that drop_table = keep left here, with its old rows");
 	if (theirs_->relkind != ours_->relkind)
 		differences.push_back("one is partitioned and the other is not");
 	if (!differences.empty()) {
 		refuse(operation, Reason::LocalNameTaken,
-		       "The subscriber has a table of that name with a different shape: " +
+		       "The subscriber has a table of that name that does not fit: " +
 		           sql::join(differences, "; ") + ".");
 		operation.suggested_sql = alter("RENAME TO " + sql::ident(name_ + "_local"));
 		return teach(operation, shown_table());

@@ -293,7 +293,7 @@ def main():
     args = ap.parse_args()
 
     failed = 0
-    with servers.Pair(args.bindir, args.port, args.keep) as pair:
+    with servers.Pair(os.path.abspath(args.bindir), args.port, args.keep) as pair:
         if args.replay:
             with open(args.replay, encoding="utf-8") as f:
                 wanted = [("replay", [Input.from_json(j) for j in json.load(f)])]

@@ -394,6 +394,36 @@ refused([ @base, 'rewrites', 'carry' ], qr/option "rewrites" needs option "schem
 refused([ @base, 'schemasync', '1', 'rewrites', 'some' ], qr/unrecognized rewrites value: "some"/);
 refused([ 'proto_version', '', @all ], qr/invalid proto_version/);
 
+# --- with the option schemasync the stream is pgoutput's with messages added ------------------------------------------
+
+# The output without logical messages of the prefix schemasync and without transactions that have nothing else: count and
+# digest; the last column counts the messages. A transaction that was rolled back after it was streamed or prepared is left
+# out, too: whether that is noticed in the midst of it depends on when the catalog is read.
+sub without_own
+{
+	my ($plugin, $slot, @options) = @_;
+	my $list = join(', ', map { "'$_'" } @options);
+	return $node->safe_psql($db, qq{
+		WITH m AS (SELECT row_number() OVER () AS n, lsn, xid, data,
+				get_byte(data, 0) = ascii('M') AND position('schemasync'::bytea IN data) IN (11, 15) AS own
+			FROM pg_logical_slot_peek_binary_changes('${plugin}_$slot', '$end', NULL, $list)),
+		t AS (SELECT xid, bool_and(own OR chr(get_byte(data, 0)) IN ('B', 'C', 'O'))
+				OR bool_or(chr(get_byte(data, 0)) IN ('A', 'r')) AS only_own FROM m GROUP BY xid)
+		SELECT count(*) FILTER (WHERE NOT own AND NOT only_own),
+			md5(string_agg(format('%s %s %s', lsn, xid, encode(data, 'hex')), E'\\n' ORDER BY n) FILTER (WHERE NOT own AND NOT only_own)),
+			count(*) FILTER (WHERE own)
+		FROM m JOIN t USING (xid)});
+}
+foreach my $case ([ 'plain', 'proto_version', '1', @all ], [ 'plain', 'proto_version', '1', @root, 'binary', 'on', 'messages', 'on' ],
+	[ 'plain', 'proto_version', '2', @all, 'streaming', 'on' ], [ '2pc', 'proto_version', '3', @all, 'two_phase', 'on' ],
+	[ 'plain', 'proto_version', '1', 'publication_names', 'filters' ])
+{
+	my ($expected) = without_own('pgoutput', @$case) =~ /^(.*)\|/;
+	my ($got, $added) = without_own('schemasync_decoder', @$case, 'schemasync', '1') =~ /^(.*)\|(\d+)$/;
+	is($got, $expected, "@$case: pgoutput's stream is in ours");
+	cmp_ok($added, '>', 0, "@$case: $added messages are added");
+}
+
 # --- the same on the wire of a walsender, where messages leave in batches -------------------------------------------
 
 my %in_walsender;

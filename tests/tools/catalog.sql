@@ -17,6 +17,9 @@ WITH relation AS (
 		AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
 			WHERE d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e')
 		AND n.nspname || '.' || t.typname ~ coalesce(nullif(current_setting('schemasync_test.pattern', true), ''), '.')
+		-- a type that no table uses has no need to be on the other side
+		AND EXISTS (SELECT FROM relation r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid
+			WHERE a.atttypid IN (t.oid, t.typarray) AND NOT a.attisdropped)
 ), line AS (
 	SELECT 'relation' AS what, name, '' AS part, pg_catalog.concat_ws(' ', relkind, relpersistence,
 			'owner', pg_catalog.pg_get_userbyid(relowner), 'replica identity', relreplident,

@@ -152,8 +152,8 @@ end_servers() {
 	done
 }
 
-# Builds into build-auto and makes the private installation; warnings are counted in $warnings.
-build_everything() {
+# build_targets TARGET...: builds them into build-auto and makes the private installation; warnings are counted in $warnings.
+build_targets() {
 	local pg
 	pg=${PG_CONFIG:-/usr/lib/postgresql/$major/bin/pg_config}
 	[[ -n ${PG_CONFIG:-} || -x $pg ]] || pg=pg_config
@@ -166,7 +166,7 @@ build_everything() {
 			fail "the build could not be configured; what meson said last is above"
 		fi
 	fi
-	if ! ninja -C "$build" all tests/temp_install.stamp >"$progress/build.out" 2>&1; then
+	if ! ninja -C "$build" tests/temp_install.stamp "$@" >"$progress/build.out" 2>&1; then
 		grep -E -A8 'FAILED|error:' "$progress/build.out" | head -60 >&2
 		fail "the build failed; the whole output is in $progress/build.out"
 	fi

@@ -1,0 +1,163 @@
+# Transactions: groups of small ones, streamed ones with rolled back savepoints, prepared ones; which of a group is named when it fails,
+# skipping one, conflicts, and waits that are longer than the publisher's patience.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use SchemasyncTest;
+use Test::More;
+
+my ($pub, $sub) = SchemasyncTest::pair(conf => "logical_decoding_work_mem = '64kB'\nwal_sender_timeout = '2s'\n");
+
+sub same
+{
+	my ($table, $what) = @_;
+	my $query = "SELECT string_agg(r, E'\\n' ORDER BY r) FROM (SELECT t::text r FROM $table t) x";
+	wait_applied($pub, $sub, 'sub');
+	is($sub->safe_psql('postgres', $query), $pub->safe_psql('postgres', $query), $what);
+	return;
+}
+
+sub open_error
+{
+	my ($columns) = @_;
+	$sub->poll_query_until('postgres', q{SELECT count(*) = 1 FROM schemasync_errors WHERE resolved_at IS NULL}) or die 'no error came';
+	return $sub->safe_psql('postgres', "SELECT $columns FROM schemasync_errors WHERE resolved_at IS NULL");
+}
+
+$pub->safe_psql('postgres', q{
+	CREATE TABLE t (id int PRIMARY KEY, v text, u int UNIQUE);
+	CREATE TABLE other (id int PRIMARY KEY, v text);
+	CREATE PUBLICATION pub FOR ALL TABLES;
+});
+create_subscription($pub, $sub, 'sub', args => "options => '{\"two_phase\": true, \"group_commit_delay\": 200}'");
+
+# --- streamed
+
+$pub->safe_psql('postgres', q{
+	BEGIN;
+	INSERT INTO t (id, v) SELECT g, repeat('a', 100) FROM generate_series(1, 3000) g;
+	SAVEPOINT a; UPDATE t SET v = 'gone'; SAVEPOINT b; DELETE FROM t WHERE id < 500; RELEASE b; ROLLBACK TO a;
+	INSERT INTO t (id, v) SELECT g, repeat('b', 100) FROM generate_series(4001, 5000) g;
+	SAVEPOINT c; UPDATE t SET v = 'kept' WHERE id % 3 = 0; SAVEPOINT d; DELETE FROM t WHERE id % 5 = 0; RELEASE d; RELEASE c;
+	SAVEPOINT e; TRUNCATE t; ROLLBACK TO e;
+	COMMIT;
+});
+same('t', 'a streamed transaction with savepoints kept and rolled back');
+$pub->safe_psql('postgres', q{BEGIN; INSERT INTO t (id, v) SELECT g, repeat('z', 100) FROM generate_series(10001, 13000) g; ROLLBACK});
+same('t', 'a streamed transaction that is rolled back');
+{
+	my @sessions = map { $pub->background_psql('postgres', on_error_stop => 1) } 1 .. 2;
+	$sessions[$_]->query_safe('BEGIN') foreach 0 .. 1;
+	foreach my $round (1 .. 4)
+	{
+		foreach my $n (0 .. 1)
+		{
+			my $first = 20000 + 10000 * $n + 1000 * $round;
+			$sessions[$n]->query_safe("INSERT INTO t (id, v) SELECT g, repeat('s', 100) FROM generate_series($first, $first + 900) g");
+		}
+	}
+	$sessions[1]->query_safe('COMMIT');
+	$sessions[0]->query_safe('COMMIT');
+	$_->quit foreach @sessions;
+}
+same('t', 'two streamed transactions side by side');
+$pub->safe_psql('postgres', q{
+	BEGIN;
+	INSERT INTO t (id, v) SELECT g, repeat('m', 100) FROM generate_series(50001, 52000) g;
+	ALTER TABLE t ADD COLUMN added int DEFAULT 5;
+	INSERT INTO t (id, v, added) SELECT g, repeat('n', 100), g FROM generate_series(52001, 54000) g;
+	COMMIT;
+});
+same('t', 'a schema change within a streamed transaction');
+
+# --- prepared
+
+$pub->safe_psql('postgres', q{
+	BEGIN; INSERT INTO other VALUES (1, 'prepared'); PREPARE TRANSACTION 'one';
+	BEGIN; INSERT INTO other VALUES (2, 'rolled back'); PREPARE TRANSACTION 'two';
+	BEGIN; INSERT INTO other SELECT g, repeat('p', 100) FROM generate_series(100, 3000) g; PREPARE TRANSACTION 'big';
+});
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '3', 'prepared here too');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM other'), '0', 'and not visible');
+$sub->restart;
+$pub->safe_psql('postgres', "COMMIT PREPARED 'one'");
+$pub->safe_psql('postgres', "ROLLBACK PREPARED 'two'");
+$pub->safe_psql('postgres', "COMMIT PREPARED 'big'");
+same('other', 'decided after a restart');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'none is left');
+
+# --- a group that fails: the right one is named, the others are applied
+
+$pub->safe_psql('postgres', 'TRUNCATE other');
+wait_applied($pub, $sub, 'sub');
+$sub->safe_psql('postgres', "INSERT INTO other VALUES (5, 'local')");
+$pub->safe_psql('postgres', join("\n", map { "INSERT INTO other VALUES ($_, 'p$_');" } 1 .. 9));
+my $xid = $pub->safe_psql('postgres', 'SELECT xmin FROM other WHERE id = 5');
+is(open_error('publisher_xid, relation, command, sqlstate'), "$xid|public.other|INSERT|23505", 'the error names the transaction that failed');
+like(open_error('detail'), qr/Key \(id\)=\(5\) already exists/, 'with its key');
+like(open_error('context'), qr/publisher transaction $xid/, 'and its context');
+is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM other"), '1p1 2p2 3p3 4p4 5local', 'those before it are applied, those after are not');
+is($sub->safe_psql('postgres', "SELECT state FROM schemasync_subscriptions"), 'failed', 'the state says so');
+$sub->safe_psql('postgres', 'DELETE FROM other WHERE id = 5');
+same('other', 'all are there once the row is out of the way');
+$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_errors WHERE resolved_at IS NULL}) or die;
+wait_state($sub, 'sub', 'streaming');
+
+# --- a row that is not there is no silence; skipping drops exactly one transaction
+
+$sub->safe_psql('postgres', 'DELETE FROM other WHERE id = 3');
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (20, 'before')");
+$pub->safe_psql('postgres', "BEGIN; UPDATE other SET v = 'changed' WHERE id = 3; INSERT INTO other VALUES (21, 'skipped'); COMMIT");
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (22, 'after')");
+is(open_error('relation, command, key'), 'public.other|UPDATE|(id)=(3)', 'an update without its row is an error with the key');
+my $lsn = open_error('publisher_lsn');
+$sub->safe_psql('postgres', "SELECT schemasync_skip('sub', '$lsn')");
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', "SELECT string_agg(id::text, ' ' ORDER BY id) FROM other WHERE id IN (3, 20, 21, 22)"), '20 22', 'the transaction is skipped, its neighbours are not');
+is($sub->safe_psql('postgres', 'SELECT count(skip_lsn) FROM schemasync.subscription'), '0', 'once only');
+
+# --- conflicts settled by the option
+
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"conflicts": "apply_remote", "two_phase": true}')});
+$sub->safe_psql('postgres', "INSERT INTO other VALUES (30, 'local')");
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (30, 'remote'); UPDATE other SET v = 'made' WHERE id = 3; DELETE FROM other WHERE id = 21");
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM other WHERE id IN (3, 21, 30)"), '3made 30remote', 'conflicts = apply_remote');
+is($sub->safe_psql('postgres', "SELECT string_agg(conflict || ' ' || key, ', ' ORDER BY conflict) FROM schemasync_conflicts"),
+	'delete_missing (id)=(21), insert_exists (id)=(30), update_missing (id)=(3)', 'each is recorded');
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"conflicts": "keep_local", "two_phase": true}')});
+$sub->safe_psql('postgres', "INSERT INTO other VALUES (31, 'local'); DELETE FROM other WHERE id = 4");
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (31, 'remote'); UPDATE other SET v = 'made' WHERE id = 4");
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM other WHERE id IN (4, 31)"), '31local', 'conflicts = keep_local');
+
+# --- a wait longer than wal_sender_timeout costs neither the connection nor a row
+
+my $before = $pub->safe_psql('postgres', 'SELECT pid FROM pg_stat_replication');
+my $holder = $sub->background_psql('postgres', on_error_stop => 1);
+$holder->query_safe('BEGIN; LOCK TABLE other IN ACCESS EXCLUSIVE MODE');
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (40, 'waits')");
+$sub->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'schemasync apply sub' AND wait_event_type = 'Lock'}) or die;
+# the wait itself is what is tested: it must last longer than the timeout
+$pub->safe_psql('postgres', 'SELECT pg_sleep(5)');
+$holder->query_safe('COMMIT');
+$holder->quit;
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', 'SELECT v FROM other WHERE id = 40'), 'waits', 'the row came after the lock');
+is($pub->safe_psql('postgres', 'SELECT pid FROM pg_stat_replication'), $before, 'over the same connection');
+
+# a stop does not wait for the lock
+$holder = $sub->background_psql('postgres', on_error_stop => 1);
+$holder->query_safe('BEGIN; LOCK TABLE other IN ACCESS EXCLUSIVE MODE');
+$pub->safe_psql('postgres', "INSERT INTO other VALUES (41, 'waits')");
+$sub->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'schemasync apply sub' AND wait_event_type = 'Lock'}) or die;
+$sub->safe_psql('postgres', "SELECT schemasync_stop('sub')");
+is($sub->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'schemasync apply sub'}), '0', 'a worker that waits for a lock can be stopped');
+$holder->query_safe('COMMIT');
+$holder->quit;
+$sub->safe_psql('postgres', "SELECT schemasync_start('sub')");
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', 'SELECT v FROM other WHERE id = 41'), 'waits', 'and goes on where it was');
+
+done_testing();
