@@ -111,6 +111,7 @@ void forget_rewrite(TransactionId xid, Oid relation);
 
 /* Whether the relation's base is the state already. */
 bool is_current(const SchemaWork &work, const state::Relation &theirs);
+bool is_before_copy(const SchemaWork &work, Oid publisher_oid);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
 bool apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs);
 bool apply_dropped_relation(SchemaWork &work, Oid publisher_oid);

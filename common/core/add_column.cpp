@@ -214,7 +214,7 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 	    on_column(Op::AddColumn, column.name,
 	              "column " + sql::shown(column.name) + " " + column.type.sql + " was added");
 	/* with drop_column = keep it may be one that was dropped there and still has its old values here */
-	bool kept = policy_.drop_column == Choice::Keep && has_rows() && !input_.resumed;
+	bool kept = policy_.drop_column == Choice::Keep && column.local && has_rows() && !input_.resumed;
 	bool free = local.publisher == 0 && local.column != nullptr && !kept;
 	if (free &&
 	    (same_local_type(column.type, local.column->type) ||

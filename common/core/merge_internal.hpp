@@ -114,6 +114,7 @@ private:
 	std::string renamed(std::string_view expression) const;
 	bool same_expression(const std::optional<state::Expression> &base,
 	                     const std::optional<state::Expression> &theirs) const;
+	void find_interacting();
 	void finish();
 
 	/* --- the parts --- */
@@ -155,6 +156,7 @@ private:
 	void drop_constraints();
 	void rename_constraints();
 	void add_constraints();
+	void not_null_constraints();
 	void add_constraint(const Triple<state::Constraint> &triple);
 	void alter_constraint(const Triple<state::Constraint> &triple);
 	void match_indexes(); /* indexes.cpp */

@@ -149,8 +149,8 @@ RelationMerge::adopt()
 		differences.push_back("one is partitioned and the other is not");
 	if (!differences.empty()) {
 		refuse(operation, Reason::LocalNameTaken,
-		       "The subscriber has a table of that name that does not fit: " +
-		           sql::join(differences, "; ") + ".");
+		       "The subscriber has a table of that name that does not fit: " + sql::join(differences, "; ") +
+		           ".");
 		operation.suggested_sql = alter("RENAME TO " + sql::ident(name_ + "_local"));
 		return teach(operation, shown_table());
 	}
@@ -351,11 +351,13 @@ RelationMerge::table_properties()
 	flag(base_->force_rls, theirs_->force_rls, ours_->force_rls, "forced row security",
 	     "FORCE ROW LEVEL SECURITY", "NO FORCE ROW LEVEL SECURITY");
 	replica_identity();
-	if (base_->of_type.has_value() != theirs_->of_type.has_value()) {
+	auto type_oid = [](const std::optional<state::Name> &type) { return type ? type->oid : 0; };
+	if (type_oid(base_->of_type) != type_oid(theirs_->of_type)) {
 		Operation &operation = on_table(Op::ChangeTableType,
 		                                "table " + shown_table() +
 		                                    (theirs_->of_type ? " is of a type" : " is no longer of a type"));
-		if (theirs_->of_type.has_value() == ours_->of_type.has_value())
+		if (theirs_->of_type.has_value() == ours_->of_type.has_value() &&
+		    (!theirs_->of_type || theirs_->of_type->name == ours_->of_type->name))
 			satisfy(operation, "The subscriber's table is so.");
 		else
 			operation.sql = {

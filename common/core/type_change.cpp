@@ -165,6 +165,12 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 		operation.suggested_sql.clear();
 		return false;
 	}
+	/* the statement for the parent reached it: the type of an inherited column is not changed in the child */
+	if (theirs.inhcount > 0 && !ours_->parents.empty() && (there || wider)) {
+		satisfy(operation, "It was changed with the parent table.");
+		operation.suggested_sql.clear();
+		return false;
+	}
 	Reason reason = retyped ? Reason::TypeChangeUnproven : Reason::RewriteUnproven;
 	auto refused = [&](Reason why, std::string detail) {
 		refuse(operation, why, std::move(detail));

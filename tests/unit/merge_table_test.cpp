@@ -396,6 +396,20 @@ TEST(MergeConstraints, NotNullConstraintsAreToldByTheColumn)
 	EXPECT_EQ(scene.sql(), alter + "ADD CONSTRAINT \"t_a_nn\" NOT NULL \"a\";\n");
 }
 
+TEST(MergeConstraints, NotNullConstraintsHaveNamesFrom18On)
+{
+	Scene scene;
+	scene.all([](Relation &r) { r.constraints = {constraint(9, "t_id_not_null", 'n', "NOT NULL id", {1})}; });
+	EXPECT_EQ(scene.verdicts(), "");
+	scene.theirs.constraints[0].name = "must";
+	EXPECT_EQ(scene.sql(), alter + "RENAME CONSTRAINT \"t_id_not_null\" TO \"must\";\n");
+	scene.ours.constraints.clear();
+	EXPECT_EQ(scene.verdicts(), "");
+	CreateScene create;
+	create.theirs.constraints = scene.theirs.constraints;
+	EXPECT_NE(create.sql().find("\"id\" integer CONSTRAINT \"must\" NOT NULL"), std::string::npos);
+}
+
 /* ---- indexes ---- */
 
 TEST(MergeIndexes, CreatesRenamesAndDrops)

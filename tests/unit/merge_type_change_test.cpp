@@ -263,6 +263,28 @@ TEST(TypeChange, CollationAlone)
 	EXPECT_EQ(scene.sql(), prefix + "TYPE text COLLATE \"C\";\n");
 }
 
+TEST(TypeChange, AnInheritedColumnIsChangedWithItsParent)
+{
+	Scene scene = change(integer, integer);
+	scene.all([](Relation &r) {
+		r.parents = {{5, "public", "root"}}, at(r, 2).inhcount = 1, at(r, 2).local = false;
+	});
+	use(scene, "(a * 2)");
+	EXPECT_EQ(scene.verdicts(), "rewrite_column satisfied");
+	scene.ours.parents.clear();
+	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
+}
+
+TEST(TypeChange, UnseenChangesThatInteractHaltTogether)
+{
+	Scene scene = change(integer, bigint);
+	at(scene.theirs, 3).type = bigint;
+	scene.command = {};
+	EXPECT_EQ(
+	    scene.verdicts(),
+	    "alter_column_type refuse multi_shape_unordered; alter_column_type refuse multi_shape_unordered");
+}
+
 TEST(TypeChange, LocalDependentsHalt)
 {
 	Scene scene = change(integer, bigint);
