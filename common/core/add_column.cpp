@@ -113,6 +113,11 @@ RelationMerge::add_column(const state::Column &column)
 		return refuse_fill(operation, column, fill);
 	if (!prove(operation, value, evaluated))
 		return teach(operation, shown_table());
+	std::string why;
+	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {
+		refuse(operation, Reason::LocalDrift, "What it is generated from differs: " + why + ".");
+		return teach(operation, shown_table());
+	}
 	if (column.generated == 'v' && facts_.server_version() != 0 && facts_.server_version() < 180000) {
 		refuse(operation, Reason::UnsupportedObject,
 		       "The subscriber's server has no virtual generated columns.");

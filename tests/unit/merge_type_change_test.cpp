@@ -256,6 +256,15 @@ TEST(TypeChange, AUsingNamesThePublishersColumns)
 	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
 }
 
+TEST(TypeChange, AUsingOverAColumnOfAnotherTypeIsNotProven)
+{
+	Scene scene = change(integer, bigint);
+	use(scene, "(a / b)");
+	at(scene.ours, 3).type = builtin("numeric");
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
+	EXPECT_NE(scene.result.operations[0].detail.find("column b is numeric, not integer"), std::string::npos);
+}
+
 TEST(TypeChange, CollationAlone)
 {
 	Scene scene = change(text, text, false);
