@@ -52,7 +52,7 @@ find_target(const Publication *publication, Oid relid, const RelationMembership 
 	Target target{false, relid, 0};
 
 	if (publication->alltables) {
-		target.published = pg::compat::is_excluded(publication, relid, membership.is_partition) == false;
+		target.published = !pg::compat::is_excluded(publication, relid, membership.is_partition);
 		if (target.published && publication->pubviaroot && membership.is_partition) {
 			List *ancestors = get_partition_ancestors(relid);
 

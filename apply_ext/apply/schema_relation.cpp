@@ -275,9 +275,19 @@ place_of(const SchemaWork &work, const Sides &sides, const state::Relation *thei
 	return place;
 }
 
+/* The rows were copied, with the shape they had then, at a later point of the stream than this message's. */
+bool
+is_before_copy(const SchemaWork &work, Oid publisher_oid)
+{
+	const auto *row = pg::call([&] { return catalog::load_relation(work.subscription.subid, publisher_oid); });
+	return row != nullptr && work.boundary.commit_lsn < row->sync_lsn;
+}
+
 bool
 is_current(const SchemaWork &work, const state::Relation &theirs)
 {
+	if (is_before_copy(work, theirs.name.oid))
+		return true;
 	if (has_rewrite(work, theirs.name.oid) || theirs.fingerprint.empty())
 		return false;
 	const auto *row =
@@ -294,6 +304,8 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 
 	for (;;) {
 		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
+		if (sides.row != nullptr && is_older(theirs.text, sides.row->base))
+			return true;
 		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
 		Progress progress = work.skipping ? Progress::Skip
 		                    : known       ? merge_relation_once(work, sides, &theirs.value, local_columns)

@@ -110,6 +110,8 @@ on_rewrite(SchemaWork &work)
 
 	if (decision != nullptr && decision->resolution != nullptr)
 		return false; /* a person has looked at the rows */
+	if (is_before_copy(work, message.relation))
+		return false; /* its rows were copied later than this */
 	if (pg::call([&] { return catalog::load_relation(work.subscription.subid, message.relation); }) ==
 	    nullptr)
 		return false;

@@ -122,7 +122,7 @@ find_relation(std::int64_t subid, Oid publisher_oid)
 	const catalog::BaseColumn *columns = catalog::load_base_columns(subid, publisher_oid, &target->ncolumns);
 	target->publisher_oid = publisher_oid;
 	target->relid = local_relid(row);
-	target->apply_all = strcmp(row->state, "ready") == 0;
+	target->apply_all = strcmp(row->state, "ready") == 0 && XLogRecPtrIsInvalid(row->sync_lsn);
 	target->sync_lsn = row->sync_lsn;
 	if (strcmp(row->state, "init") == 0 || strcmp(row->state, "copying") == 0)
 		target->relid = InvalidOid; /* its rows come with the copy */

@@ -86,6 +86,12 @@ void record_history(SchemaWork &work, const merge::Operation &operation, const s
  * initial copy. */
 bool has_fingerprint(std::string_view base, const std::string &fingerprint);
 
+/*
+ * Whether a state (its text) is an older one than the base: its transaction began before that which brought the base and
+ * is decoded, or applied, after it, and did not itself change the object (docs/wire.md, as_of and own).
+ */
+bool is_older(std::string_view theirs, std::string_view base);
+
 /* The role that new objects belong to. */
 Oid creation_role(const SchemaWork &work, const std::string &publisher_owner);
 
@@ -109,6 +115,7 @@ void forget_rewrite(TransactionId xid, Oid relation);
 
 /* Whether the relation's base is the state already. */
 bool is_current(const SchemaWork &work, const state::Relation &theirs);
+bool is_before_copy(const SchemaWork &work, Oid publisher_oid);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
 bool apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs);
 bool apply_dropped_relation(SchemaWork &work, Oid publisher_oid);

@@ -24,7 +24,7 @@ namespace {
 // ---- leaves: may ereport; plain data only ----
 
 constexpr char load_sql[] =
-	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, copy_data, enabled, drain, drain_lsn,"
+	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
 	" options::text, copy_begun FROM schemasync.subscription WHERE subid = $1";
 
@@ -164,7 +164,7 @@ void
 save_copied(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	run("UPDATE schemasync.subscription SET copied = true, create_slot = false, copy_begun = false, state = 'ready',"
+	run("UPDATE schemasync.subscription SET copied = true, create_slot = false, copy_begun = false, refresh_copy = NULL, state = 'ready',"
 	    " state_since = clock_timestamp(), last_error = NULL WHERE subid = $1",
 	    {as_int8(subid)});
 	end_internal(internal);

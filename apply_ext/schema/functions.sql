@@ -47,6 +47,16 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.schemasync_skip(name text, lsn pg_lsn)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+CREATE FUNCTION @extschema@.schemasync_refresh(name text DEFAULT NULL, copy_data boolean DEFAULT true)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_resync(name text, relation regclass)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION @extschema@.schemasync_sync_sequences(name text,
+	OUT sequence text, OUT publisher_value bigint, OUT subscriber_value bigint)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 -- What shared memory knows of the workers of this database; for the views.
 CREATE FUNCTION schemasync.worker_status(
 	OUT subid bigint, OUT pid integer, OUT state text, OUT state_since timestamptz,

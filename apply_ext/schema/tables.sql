@@ -18,7 +18,8 @@ CREATE TABLE schemasync.subscription (
 	enabled boolean NOT NULL,
 	drain boolean NOT NULL DEFAULT false,  -- stop at drain_lsn
 	drain_lsn pg_lsn,
-	copied boolean NOT NULL DEFAULT false, -- the initial copy is done
+	copied boolean NOT NULL DEFAULT false, -- the initial copy is done; false again while a refresh or resync is
+	refresh_copy boolean,                  -- of a refresh: whether rows of new tables are copied
 	copy_begun boolean NOT NULL DEFAULT false, -- a slot of the name may be there, made by a copy that was interrupted
 	state text NOT NULL DEFAULT 'init',    -- the lasting part of the state: init, ready, refused, failed, drained
 	state_since timestamptz NOT NULL DEFAULT now(),
@@ -41,6 +42,7 @@ CREATE TABLE schemasync.relation (
 	state text NOT NULL,                   -- init, copying, catchup, ready, refused
 	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
 	copied_rows bigint NOT NULL DEFAULT 0,
+	resync boolean NOT NULL DEFAULT false, -- the copy first empties the table, in the same transaction
 	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
 	created boolean NOT NULL DEFAULT false, -- made by the initial copy: indexes and constraints still follow the rows
 	PRIMARY KEY (subid, publisher_oid)

@@ -54,13 +54,14 @@ SELECT s.name AS subscription,
 	pg_catalog.format('%I.%I', n.nspname, c.relname) AS relation,
 	pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS publisher_relation,
 	r.publisher_oid,
-	r.state,
+	CASE WHEN r.state = 'ready' AND s.copied AND r.sync_lsn > w.applied THEN 'catchup' ELSE r.state END AS state,
 	r.copied_rows,
 	r.sync_lsn,
 	r.relid,
 	r.options
 FROM schemasync.relation r
 JOIN schemasync.subscription s USING (subid)
+LEFT JOIN schemasync.worker_status() w USING (subid)
 LEFT JOIN pg_catalog.pg_class c ON c.oid = r.relid
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE schemasync.is_visible(s.owner);

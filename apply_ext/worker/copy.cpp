@@ -18,6 +18,7 @@
 #include "apply_ext/worker/copy_source.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
 #include "access/table.h"
@@ -40,16 +41,17 @@ extern "C" {
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::worker {
 
 namespace {
 
-/* A table's row as the copy needs it. */
-struct Pending {
+/* A table that the subscription knows. */
+struct Known {
 	Oid publisher_oid;
-	char *state;
+	bool needs_rows, resync;
 };
 
 // ---- leaves: may ereport; plain data only ----
@@ -76,37 +78,38 @@ set_table_state(const catalog::Subscription &subscription, Oid publisher_oid, co
 
 	Internal internal = begin_internal();
 	run("UPDATE schemasync.relation SET state = $3, sync_lsn = coalesce($4, sync_lsn), copied_rows = greatest(copied_rows, $5)"
-	    " WHERE subid = $1 AND publisher_oid = $2",
+	    " , resync = resync AND $3 <> 'ready' WHERE subid = $1 AND publisher_oid = $2",
 	    {as_int8(subscription.subid), as_oid(publisher_oid), as_text(state), as_lsn(sync_lsn), as_int8(rows)});
 	end_internal(internal);
 }
 
-/* The states of this subscription's tables; palloc'd in the current context. */
-Pending *
-load_pending(std::int64_t subid, int *count)
+/* The tables of this subscription; palloc'd in the current context. */
+Known *
+load_known(std::int64_t subid, int *count)
 {
 	using namespace catalog;
 
 	MemoryContext context = CurrentMemoryContext;
 	bool isnull = true;
 	Internal internal = begin_internal();
-	std::uint64_t rows = run("SELECT publisher_oid, state FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
-	Pending *all = static_cast<Pending *>(MemoryContextAllocZero(context, sizeof(Pending) * (rows + 1)));
+	std::uint64_t rows =
+		run("SELECT publisher_oid, state IN ('init', 'copying'), resync FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
+	Known *all = static_cast<Known *>(MemoryContextAllocZero(context, sizeof(Known) * (rows + 1)));
 	for (std::uint64_t i = 0; i < rows; i++)
-		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), result_text(i, 2, context)};
+		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), DatumGetBool(result(i, 2, &isnull)), DatumGetBool(result(i, 3, &isnull))};
 	end_internal(internal);
 	*count = static_cast<int>(rows);
 	return all;
 }
 
-bool
-needs_rows(const Pending *all, int count, Oid publisher_oid)
+const Known *
+find_known(const Known *all, int count, Oid publisher_oid)
 {
 	for (int i = 0; i < count; i++) {
 		if (all[i].publisher_oid == publisher_oid)
-			return strcmp(all[i].state, "init") == 0 || strcmp(all[i].state, "copying") == 0;
+			return &all[i];
 	}
-	return false;
+	return nullptr;
 }
 
 /* Where a table's rows go. */
@@ -163,21 +166,49 @@ save_slot_made(std::int64_t subid)
 	end_internal(internal);
 }
 
-/* Step 2: bases, tables, origin. */
-void
-adopt(const catalog::Subscription &subscription, const Source &source, const States &states)
+/* The bases of tables that are not known yet, and the tables themselves where the schema is copied. Returns how many. */
+int
+adopt_new(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
 {
-	bool rows = subscription.copy_data;
+	const SourceTable **tables =
+		static_cast<const SourceTable **>(palloc0(sizeof(SourceTable *) * static_cast<Size>(source.count + 1)));
+	int count = 0;
 
-	apply::adopt_states(subscription, states.types, states.ntypes, states.relations, states.nrelations, subscription.copy_schema,
-	                    source.position, rows ? "init" : "ready");
-	/* ancestors and partitions that travel through others have no rows to copy */
-	for (int i = 0; rows && i < source.count; i++) {
-		if (!source.tables[i].published || (source.tables[i].relkind == 'p' && !source.tables[i].via_root))
-			set_table_state(subscription, source.tables[i].oid, "ready", InvalidXLogRecPtr, 0);
+	for (int i = 0; i < source.count; i++) {
+		const SourceTable &table = source.tables[i];
+		if (find_known(known, nknown, table.oid) == nullptr && (!table.below || subscription.copy_schema))
+			tables[count++] = &table;
 	}
-	set_origin(subscription, source.position);
-	save_slot_made(subscription.subid);
+	if (count == 0)
+		return 0;
+	States states = describe_tables(source, tables, count);
+	apply::adopt_states(subscription, states.types, states.ntypes, states.relations, states.nrelations, subscription.copy_schema,
+	                    source.position, subscription.copy_data ? "init" : "ready");
+	/* ancestors and partitions that travel through others have no rows to copy */
+	for (int i = 0; subscription.copy_data && i < count; i++) {
+		if (!tables[i]->published || (tables[i]->relkind == 'p' && !tables[i]->via_root))
+			set_table_state(subscription, tables[i]->oid, "ready", InvalidXLogRecPtr, 0);
+	}
+	return count;
+}
+
+/* Tables that the publications no longer hold are forgotten, so that they are copied anew should they come back. */
+void
+forget_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
+{
+	using namespace catalog;
+
+	for (int i = 0; i < nknown; i++) {
+		bool there = false;
+		for (int j = 0; j < source.count && !there; j++)
+			there = source.tables[j].oid == known[i].publisher_oid;
+		if (there)
+			continue;
+		Internal internal = begin_internal();
+		run("DELETE FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+		    {as_int8(subscription.subid), as_oid(known[i].publisher_oid)});
+		end_internal(internal);
+	}
 }
 
 /* --- one table ------------------------------------------------------------------------------------------------ */
@@ -290,18 +321,59 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 }
 
 /*
- * Step 3 for one table, in a transaction of its own.
- *
- * state: what the table is in after it
+ * Brings a table whose copy was interrupted to the shape that it has in the new snapshot, as a change of the stream would. From then on
+ * the stream's older states of it are passed over (apply::is_before_copy), and its older rows too.
  */
 void
-copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, const char *state)
+level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+{
+	char *content = describe_table(source, table);
+	apply::Refused refused = {};
+	bool is_refused = false;
+
+	if (content == nullptr)
+		return;
+	apply::Boundary boundary = {source.position, GetCurrentTimestamp(), InvalidTransactionId, 0};
+	pg::entry([&] {
+		try {
+			(void) apply::on_schema_message(subscription, "schemasync.state", content, boundary);
+		} catch (const apply::Refused &raised) {
+			refused = raised;
+			is_refused = true;
+		}
+	});
+	if (is_refused)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("table \"%s.%s\" was altered on the publisher while its copy was interrupted, and the change is refused: %s",
+		                       table.schema, table.name, refused.reason),
+		                refused.changes != nullptr ? errdetail_internal("%s", refused.changes) : 0,
+		                refused.hint != nullptr ? errhint("%s", refused.hint) : 0));
+}
+
+/* Empties a table before it is copied afresh; whoever reads it meanwhile sees either the old rows or, with DELETE, waits for nothing. */
+void
+clear_table(Relation relation)
+{
+	char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+	const char *only = relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "" : "ONLY ";
+
+	SPI_connect();
+	if (SPI_execute(psprintf("DELETE FROM %s%s", only, name), false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not empty table %s", name);
+	SPI_finish();
+}
+
+/* Step 3 for one table, in a transaction of its own. */
+void
+copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, bool resumed, bool clear)
 {
 	begin();
 	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
 	commit();
 
 	begin();
+	if (resumed)
+		level_table(subscription, source, table);
 	Target target = load_target(subscription.subid, table.oid);
 	std::int64_t rows = 0;
 	if (OidIsValid(target.relid)) {
@@ -309,12 +381,14 @@ copy_table(const catalog::Subscription &subscription, const Source &source, cons
 		Plan plan = plan_columns(subscription, source, table, target, relation);
 		catalog::Internal saved = {};
 		become_owner(subscription, relation, &saved);
+		if (clear)
+			clear_table(relation);
 		rows = copy_rows(source, table, plan, relation);
 		SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
 		table_close(relation, NoLock);
 		CommandCounterIncrement();
 	}
-	set_table_state(subscription, table.oid, state, source.position, rows);
+	set_table_state(subscription, table.oid, "ready", source.position, rows);
 	apply::finish_created(subscription, table.oid);
 	commit();
 	count_applied(rows, 0);
@@ -341,10 +415,26 @@ begin_copy(const catalog::Subscription &subscription)
 		catalog::save_copy_begun(subscription.subid);
 		commit();
 	}
-	Source *source = open_source(subscription, slot_use(subscription), subscription.copy_schema);
-	States states = describe_source(*source);
+	Source *source = open_source(subscription, slot_use(subscription));
 	begin();
-	adopt(subscription, *source, states);
+	(void) adopt_new(subscription, *source, nullptr, 0);
+	set_origin(subscription, source->position);
+	save_slot_made(subscription.subid);
+	commit();
+	return source;
+}
+
+/* Goes on with a copy that was interrupted after step 2, or refreshes: what is new is adopted at the new snapshot. */
+Source *
+resume_copy(const catalog::Subscription &subscription)
+{
+	int count = 0;
+	Source *source = open_source(subscription, slot_use(subscription));
+
+	begin();
+	Known *known = load_known(subscription.subid, &count);
+	forget_unpublished(subscription, *source, known, count);
+	(void) adopt_new(subscription, *source, known, count);
 	commit();
 	return source;
 }
@@ -362,6 +452,31 @@ is_adopted(std::int64_t subid)
 	return adopted;
 }
 
+void
+copy_pending(const catalog::Subscription &subscription, const Source &source, bool resumed, MemoryContext context)
+{
+	int count = 0;
+
+	begin();
+	MemoryContextSwitchTo(context);
+	Known *known = load_known(subscription.subid, &count);
+	commit();
+	for (int i = 0; i < source.count; i++) {
+		const SourceTable &table = source.tables[i];
+		const Known *one = find_known(known, count, table.oid);
+		MemoryContextSwitchTo(context);
+		if (one == nullptr)
+			continue;
+		if (one->needs_rows && !XLogRecPtrIsInvalid(source.position)) {
+			copy_table(subscription, source, table, resumed, one->resync);
+			continue;
+		}
+		begin();
+		apply::finish_created(subscription, table.oid);
+		commit();
+	}
+}
+
 } // namespace
 
 void
@@ -369,32 +484,12 @@ initial_copy(const catalog::Subscription &subscription)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext saved = MemoryContextSwitchTo(context);
-	int count = 0;
-
-	/* a copy that was interrupted after step 2 goes on from a snapshot of its own */
 	bool resumed = !subscription.create_slot && is_adopted(subscription.subid);
-	MemoryContextSwitchTo(context);
-	Source *source = resumed ? nullptr : begin_copy(subscription);
-	if (resumed && subscription.copy_data)
-		source = open_source(subscription, SlotUse::Temporary, false);
 
-	begin();
 	MemoryContextSwitchTo(context);
-	Pending *pending = load_pending(subscription.subid, &count);
-	commit();
-	for (int i = 0; source != nullptr && i < source->count; i++) {
-		const SourceTable &table = source->tables[i];
-		MemoryContextSwitchTo(context);
-		if (needs_rows(pending, count, table.oid))
-			copy_table(subscription, *source, table, resumed ? "catchup" : "ready");
-		else if (!resumed) {
-			begin();
-			apply::finish_created(subscription, table.oid);
-			commit();
-		}
-	}
-	if (source != nullptr)
-		close_source(source);
+	Source *source = resumed ? resume_copy(subscription) : begin_copy(subscription);
+	copy_pending(subscription, *source, resumed, context);
+	close_source(source);
 
 	begin();
 	catalog::save_copied(subscription.subid);

@@ -34,9 +34,8 @@ publication_array(const catalog::Subscription &subscription)
 }
 
 /*
- * What is published, with the column list and the filter over all publications, and what must be described with it: ancestors, and with
- * descendants the partitions. Parents come first. A partition that is also published by its root travels as the root.
- * %1, %2: publications, %3: whether descendants.
+ * What is published, with the column list and the filter over all publications, and what may be described with it: ancestors, and the
+ * partitions below. Parents come first. A partition that is also published by its root travels as the root. %1, %2: publications.
  */
 constexpr char tables_sql[] =
 	"WITH RECURSIVE entry AS ("
@@ -68,19 +67,21 @@ constexpr char tables_sql[] =
 	" family AS ("
 	"  SELECT relid FROM up"
 	"  UNION SELECT i.inhrelid FROM family f JOIN pg_catalog.pg_class c ON c.oid = f.relid AND c.relkind = 'p'"
-	"   JOIN pg_catalog.pg_inherits i ON i.inhparent = f.relid WHERE %s),"
+	"   JOIN pg_catalog.pg_inherits i ON i.inhparent = f.relid),"
 	" depth AS ("
 	"  SELECT relid, relid AS above, 0 AS depth FROM family"
 	"  UNION ALL SELECT d.relid, i.inhparent, d.depth + 1 FROM depth d JOIN pg_catalog.pg_inherits i ON i.inhrelid = d.above)"
-	" SELECT c.oid, n.nspname, c.relname, c.relkind, p.columns, p.filter, p.relid IS NOT NULL, coalesce(p.via_root, false)"
+	" SELECT c.oid, n.nspname, c.relname, c.relkind, p.columns, p.filter, p.relid IS NOT NULL, coalesce(p.via_root, false),"
+	"  NOT EXISTS (SELECT FROM up WHERE up.relid = d.relid)"
 	" FROM (SELECT relid, max(depth) AS depth FROM depth GROUP BY relid) d JOIN pg_catalog.pg_class c ON c.oid = d.relid"
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN published p ON p.relid = d.relid"
 	" ORDER BY d.depth, c.oid";
 
 void
-list_tables(Source *source, const catalog::Subscription &subscription, bool with_descendants)
+list_tables(Source *source, const catalog::Subscription &subscription)
 {
-	char *sql = psprintf(tables_sql, publication_array(subscription), publication_array(subscription), with_descendants ? "true" : "false");
+	char *array = publication_array(subscription);
+	char *sql = psprintf(tables_sql, array, array);
 	Rows rows = query(source->sql, sql);
 
 	source->count = rows.count;
@@ -88,7 +89,7 @@ list_tables(Source *source, const catalog::Subscription &subscription, bool with
 	for (int i = 0; i < rows.count; i++) {
 		char **row = rows.values[i];
 		source->tables[i] = {static_cast<Oid>(strtoul(row[0], nullptr, 10)), row[1], row[2], row[3][0], row[4], row[5],
-		                     row[6][0] == 't', row[7][0] == 't'};
+		                     row[6][0] == 't', row[7][0] == 't', row[8][0] == 't'};
 	}
 }
 
@@ -172,7 +173,7 @@ make_slot(Publisher *replication, const catalog::Subscription &subscription, Slo
 
 /* One attempt. returns: false when the schema moved between the snapshot and the locks */
 bool
-try_source(Source *source, const catalog::Subscription &subscription, SlotUse use, bool with_descendants)
+try_source(Source *source, const catalog::Subscription &subscription, SlotUse use)
 {
 	bool need_password = catalog::needs_password(subscription);
 	Publisher *replication = nullptr;
@@ -184,7 +185,7 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 	}
 	source->sql = connect(subscription.conninfo, Protocol::Sql, subscription.name, need_password);
 	begin_snapshot(source, snapshot);
-	list_tables(source, subscription, with_descendants);
+	list_tables(source, subscription);
 	bool same = lock_tables(*source);
 	if (same && replication != nullptr) {
 		/* the replication connection sees what is there now, the other one what was there at the snapshot */
@@ -258,11 +259,11 @@ release_chunk()
 } // namespace
 
 Source *
-open_source(const catalog::Subscription &subscription, SlotUse use, bool with_descendants)
+open_source(const catalog::Subscription &subscription, SlotUse use)
 {
 	for (int attempt = 1; attempt <= most_attempts; attempt++) {
 		Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
-		if (try_source(source, subscription, use, with_descendants)) {
+		if (try_source(source, subscription, use)) {
 			Rows rows = query(source->sql, "SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e"
 			                               " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'schemasync'");
 			if (rows.count == 0)
@@ -306,18 +307,18 @@ drop_own_slot(const catalog::Subscription &subscription)
 }
 
 States
-describe_source(const Source &source)
+describe_tables(const Source &source, const SourceTable *const *described, int count)
 {
 	StringInfoData tables;
 	States states = {};
 	List *known = NIL;
 
-	states.relations = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(source.count + 1)));
-	if (source.count == 0)
+	states.relations = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(count + 1)));
+	if (count == 0)
 		return states;
 	initStringInfo(&tables);
-	for (int i = 0; i < source.count; i++) {
-		const SourceTable &table = source.tables[i];
+	for (int i = 0; i < count; i++) {
+		const SourceTable &table = *described[i];
 		appendStringInfo(&tables, "%s(%d, %u, %s, %s, %s)", i == 0 ? "" : ", ", i, table.oid,
 		                 table.columns == nullptr ? "NULL" : quote_text(table.columns),
 		                 !table.published ? "NULL" : table.filter != nullptr ? "true" : "false", table.via_root ? "true" : "false");
@@ -345,6 +346,19 @@ describe_source(const Source &source)
 		states.types[states.ntypes++] = row[3];
 	}
 	return states;
+}
+
+char *
+describe_table(const Source &source, const SourceTable &table)
+{
+	const char *parameters[] = {psprintf("%u", table.oid), table.columns, table.filter != nullptr ? "true" : "false",
+	                            table.via_root ? "true" : "false"};
+	Rows rows = query(source.sql,
+	                  psprintf("SELECT %s.schemasync_describe_published($1::pg_catalog.oid, $2::pg_catalog.int2[], $3::pg_catalog.bool,"
+	                           " $4::pg_catalog.bool)",
+	                           source.extension_schema),
+	                  4, parameters);
+	return rows.values[0][0];
 }
 
 SourceColumn *

@@ -23,6 +23,7 @@ struct SourceTable {
 	char *columns; /* text of a smallint[]: the column list; nullptr: all */
 	char *filter;  /* SQL; nullptr: all rows */
 	bool published, via_root;
+	bool below;    /* a partition below a published root: its rows travel as the root's, and it need not be there */
 };
 
 struct Source {
@@ -42,24 +43,26 @@ enum class SlotUse : unsigned char {
 
 /*
  * Opens the snapshot and locks what is published in it, so that neither rows nor shapes move until the source is closed.
- * with_descendants: partitions below published roots are described too, for the schema is to be made.
  *
  * returns: palloc'd in the current context, which owns the connection
  */
-Source *open_source(const catalog::Subscription &subscription, SlotUse use, bool with_descendants);
+Source *open_source(const catalog::Subscription &subscription, SlotUse use);
 void close_source(Source *source);
 
 /* Drops the subscription's slot on the publisher if it is there. */
 void drop_own_slot(const catalog::Subscription &subscription);
 
-/* The states of all tables of the source, in their order, and those of the types they need, each after those it needs. */
+/* The states of tables, in their order, and those of the types they need, each after those it needs. */
 struct States {
 	const char **relations;
 	int nrelations;
 	const char **types;
 	int ntypes;
 };
-States describe_source(const Source &source);
+States describe_tables(const Source &source, const SourceTable *const *tables, int count);
+
+/* One table's state and types as the content of a schemasync.state message; nullptr when it is gone. */
+char *describe_table(const Source &source, const SourceTable &table);
 
 /* The columns whose values are sent, in attnum order. */
 struct SourceColumn {

@@ -28,6 +28,10 @@ namespace {
 
 Slot *own = nullptr;
 
+/* The stored state is 'failed' until something was applied beyond where this run began. */
+bool was_failed = false;
+XLogRecPtr began_at = InvalidXLogRecPtr;
+
 /* The delay before the next run, ms. Quick when the last run got as far as streaming, else growing. */
 long
 restart_delay(const Slot *slot, Leave leave)
@@ -114,6 +118,18 @@ leave_unknown()
 	end_worker(Leave::Stay);
 }
 
+void
+clear_failure()
+{
+	was_failed = false;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	catalog::save_state(own->subid, "ready", nullptr);
+	catalog::resolve_errors(own->subid);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
 [[noreturn]] void
 rest(State state)
 {
@@ -160,6 +176,7 @@ begin_worker(Datum argument)
 		SpinLockRelease(&own->mutex);
 		end_worker(Leave::Again);
 	}
+	was_failed = strcmp(subscription->state, "failed") == 0;
 	pgstat_report_appname(psprintf("schemasync apply %s", subscription->name));
 	return subscription;
 }
@@ -179,6 +196,8 @@ void
 fail_worker(ErrorData *error, const Where *where)
 {
 	AbortOutOfAnyTransaction();
+	/* what is committed from here on is bookkeeping: it must not move the origin past a transaction that failed at its commit */
+	pg::compat::set_origin_position(InvalidXLogRecPtr, 0);
 
 	int sqlstate_class = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 	bool connection = sqlstate_class == ERRCODE_CONNECTION_EXCEPTION || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
@@ -266,6 +285,10 @@ report_applied(XLogRecPtr lsn, TimestampTz committed_at)
 	SpinLockRelease(&own->mutex);
 	if (moved)
 		ConditionVariableBroadcast(&own->changed);
+	if (XLogRecPtrIsInvalid(began_at))
+		began_at = lsn;
+	if (was_failed && (committed_at != 0 || lsn > began_at) && !IsTransactionState())
+		clear_failure();
 }
 
 void

@@ -6,7 +6,7 @@ use PostgreSQL::Test::Utils;
 use SchemasyncTest;
 use Test::More;
 
-my ($pub, $sub) = SchemasyncTest::pair();
+my ($pub, $sub) = SchemasyncTest::pair(conf => "restart_after_crash = on\n");
 my $dsn = $pub->connstr('postgres');
 $dsn =~ s/'/''/g;
 

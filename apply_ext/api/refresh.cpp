@@ -1,0 +1,124 @@
+/*
+ * schemasync_refresh and schemasync_resync: the worker copies what is new, or one table afresh, before it goes on with the stream.
+ */
+#include "apply_ext/api/target.hpp"
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/worker/control.hpp"
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(schemasync_refresh);
+PG_FUNCTION_INFO_V1(schemasync_resync);
+}
+
+SCHEMASYNC_EXPORT Datum schemasync_refresh(PG_FUNCTION_ARGS);
+SCHEMASYNC_EXPORT Datum schemasync_resync(PG_FUNCTION_ARGS);
+
+namespace schemasync::api {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* A first copy that still runs finds new tables by itself, and goes by the subscription's own copy_data. */
+constexpr char refresh_sql[] = "UPDATE schemasync.subscription SET refresh_copy = $2, copied = false WHERE subid = $1 AND copied";
+
+/* A refusal because a table is not known is what the refresh repairs. */
+void
+settle_refusals(std::int64_t subid, const char *by)
+{
+	using namespace catalog;
+
+	run("UPDATE schemasync.refusal SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"
+	    " resolved_by = $2 WHERE subid = $1 AND status = 'open' AND reason = 'missing_object'",
+	    {as_int8(subid), as_text(by)});
+	run("UPDATE schemasync.subscription s SET state = 'ready', state_since = clock_timestamp(), last_error = NULL"
+	    " WHERE subid = $1 AND state = 'refused' AND NOT EXISTS (SELECT FROM schemasync.refusal r WHERE r.subid = s.subid AND r.status = 'open')",
+	    {as_int8(subid)});
+}
+
+void
+refresh_one(const char *name, bool copy_data)
+{
+	using namespace catalog;
+
+	char *by = caller();
+	Subscription *subscription = locked_target(name);
+	Internal internal = begin_internal();
+	run(refresh_sql, {as_int8(subscription->subid), as_boolean(copy_data)});
+	settle_refusals(subscription->subid, by);
+	end_internal(internal);
+	worker::restart_at_commit(subscription->subid);
+}
+
+/* Of all subscriptions that the caller owns. */
+void
+refresh_all(bool copy_data)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	char *by = caller();
+	Internal internal = begin_internal();
+	std::uint64_t count = run("SELECT name FROM schemasync.subscription WHERE pg_has_role($1::name, owner, 'USAGE') ORDER BY subid",
+	                          {as_text(by)});
+	char **names = static_cast<char **>(MemoryContextAllocZero(context, sizeof(char *) * (count + 1)));
+	for (std::uint64_t i = 0; i < count; i++)
+		names[i] = result_text(i, 1, context);
+	end_internal(internal);
+	for (std::uint64_t i = 0; i < count; i++)
+		refresh_one(names[i], copy_data);
+}
+
+void
+resync(const char *name, Oid relid)
+{
+	using namespace catalog;
+
+	Subscription *subscription = locked_target(name);
+	Internal internal = begin_internal();
+	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'init', resync = true WHERE subid = $1 AND relid = $2",
+	                          {as_int8(subscription->subid), as_oid(relid)});
+	if (found > 0)
+		run(refresh_sql, {as_int8(subscription->subid), as_boolean(true)});
+	end_internal(internal);
+	if (found == 0)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+		                errmsg("table \"%s\" is not one of subscription \"%s\"", get_rel_name(relid), name)));
+	worker::restart_at_commit(subscription->subid);
+}
+
+} // namespace
+
+} // namespace schemasync::api
+
+Datum
+schemasync_refresh(PG_FUNCTION_ARGS)
+{
+	using namespace schemasync::api;
+
+	char *name = text_argument(fcinfo, 0);
+	bool copy_data = PG_ARGISNULL(1) || PG_GETARG_BOOL(1);
+	schemasync::worker::require_preload();
+	if (name != nullptr)
+		refresh_one(name, copy_data);
+	else
+		refresh_all(copy_data);
+	PG_RETURN_VOID();
+}
+
+Datum
+schemasync_resync(PG_FUNCTION_ARGS)
+{
+	using namespace schemasync::api;
+
+	char *name = required_text(fcinfo, 0, "name");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("relation must not be null")));
+	resync(name, PG_GETARG_OID(1));
+	PG_RETURN_VOID();
+}
