@@ -36,6 +36,8 @@ place_of(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn)
 	place.reading.xids = snapshot->subxip;
 	place.reading.xid_count = snapshot->subxcnt;
 	place.reading.as_of = lsn;
+	if (!TransactionIdIsValid(place.pending_xid))
+		place.reading.commit = top->final_lsn;
 	return place;
 }
 

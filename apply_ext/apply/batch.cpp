@@ -24,11 +24,11 @@ constexpr std::uint32_t buckets = 2048;
 
 struct Change {
 	TupleTableSlot *old_row;
-	Datum *values;          /* of the new row, in the table's layout; nullptr: a delete */
+	Datum *values; /* of the new row, in the table's layout; nullptr: a delete */
 	bool *is_null;
 	bool *is_sent;
 	std::uint32_t hash;
-	int next;               /* in its bucket, from 0; -1: the last */
+	int next; /* in its bucket, from 0; -1: the last */
 	bool found;
 	ItemPointerData tid;
 };
@@ -171,12 +171,14 @@ find_once(Session *session, const View *view, Batch *batch)
 [[noreturn]] void
 raise_missing(Session *session, Target *target, const Change *change)
 {
-	report_conflict(session, target->local, change->values == nullptr ? Conflict::DeleteMissing : Conflict::UpdateMissing,
+	report_conflict(session, target->local,
+	                change->values == nullptr ? Conflict::DeleteMissing : Conflict::UpdateMissing,
 	                describe_row(target->local, change->old_row, target->sent), nullptr, nullptr);
 	elog(ERROR, "a batch was collected although conflicts are to be settled one by one");
 }
 
-/* One change, whose row was found where change->tid says; looks again when somebody else has changed it since. */
+/* One change, whose row was found where change->tid says; looks again when somebody else has changed it
+ * since. */
 void
 change_row(Session *session, Target *target, const View *view, Change *change)
 {
@@ -187,8 +189,9 @@ change_row(Session *session, Target *target, const View *view, Change *change)
 	for (;;) {
 		if (!there)
 			raise_missing(session, target, change);
-		bool done = change->values == nullptr ? delete_row(locals, local)
-		                                      : update_row(locals, local, changed_row(local, local->found, change));
+		bool done = change->values == nullptr
+		                ? delete_row(locals, local)
+		                : update_row(locals, local, changed_row(local, local->found, change));
 		if (done)
 			break;
 		convert_row(change->old_row, nullptr, local->search);

@@ -1,6 +1,6 @@
 /*
- * Changes of tables with REPLICA IDENTITY FULL and no index that could help: they are collected and their rows found in one reading of the
- * table, by a hash of the old rows, instead of one reading each.
+ * Changes of tables with REPLICA IDENTITY FULL and no index that could help: they are collected and their
+ * rows found in one reading of the table, by a hash of the old rows, instead of one reading each.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */

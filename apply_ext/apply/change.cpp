@@ -36,7 +36,8 @@ void
 end_triggers(LocalRelation *local)
 {
 	AfterTriggerEndQuery(local->estate);
-	/* the tables that triggers named; not through the executor, which would close our own's indexes with them (18) */
+	/* the tables that triggers named; not through the executor, which would close our own's indexes with them
+	 * (18) */
 	ListCell *cell;
 	foreach (cell, local->estate->es_trig_target_relations)
 		table_close(static_cast<ResultRelInfo *>(lfirst(cell))->ri_RelationDesc, NoLock);
@@ -50,8 +51,9 @@ bool
 lock_row(LocalRelation *local)
 {
 	TM_FailureData failure;
-	TM_Result result = table_tuple_lock(local->relation, &local->found->tts_tid, GetActiveSnapshot(), local->found,
-	                                    GetCurrentCommandId(false), LockTupleExclusive, LockWaitBlock, 0, &failure);
+	TM_Result result =
+	    table_tuple_lock(local->relation, &local->found->tts_tid, GetActiveSnapshot(), local->found,
+	                     GetCurrentCommandId(false), LockTupleExclusive, LockWaitBlock, 0, &failure);
 
 	if (result != TM_Ok && result != TM_Updated && result != TM_Deleted)
 		elog(ERROR, "unexpected table_tuple_lock status: %u", result);
@@ -139,7 +141,8 @@ insert_buffered(LocalRelations *relations, LocalRelation *local)
 	act_for(relations, local, ACL_INSERT);
 	need_snapshot(relations);
 	MemoryContext saved = MemoryContextSwitchTo(relations->batch);
-	table_multi_insert(local->relation, local->buffer, local->buffered, GetCurrentCommandId(true), 0, nullptr);
+	table_multi_insert(local->relation, local->buffer, local->buffered, GetCurrentCommandId(true), 0,
+	                   nullptr);
 	if (info->ri_NumIndices > 0) {
 		for (int i = 0; i < local->buffered; i++) {
 			/* deferred uniqueness is checked by a trigger, which does not fire for replicated rows */
@@ -167,8 +170,8 @@ update_row(LocalRelations *relations, LocalRelation *local, TupleTableSlot *slot
 		return update_with_triggers(local, slot);
 	complete_row(local, slot, CMD_UPDATE, false);
 	ItemPointerData tid = local->found->tts_tid;
-	if (!is_done(pg::compat::table_tuple_update(local->relation, &tid, slot, GetCurrentCommandId(true), &failure, &lock_mode,
-	                                            &indexes)))
+	if (!is_done(pg::compat::table_tuple_update(local->relation, &tid, slot, GetCurrentCommandId(true),
+	                                            &failure, &lock_mode, &indexes)))
 		return false;
 	if (local->info->ri_NumIndices > 0 && indexes != pg::compat::IndexUpdate::None)
 		pg::compat::insert_index_tuples(local->info, slot, local->estate, true,

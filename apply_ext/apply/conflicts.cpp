@@ -24,11 +24,11 @@ struct Kind {
 };
 
 constexpr Kind kinds[] = {
-	{Conflict::InsertExists, "insert_exists", "INSERT", ERRCODE_UNIQUE_VIOLATION,
+    {Conflict::InsertExists, "insert_exists", "INSERT", ERRCODE_UNIQUE_VIOLATION,
      "has a row with the key of the row to be inserted"},
-	{Conflict::UpdateMissing, "update_missing", "UPDATE", ERRCODE_NO_DATA_FOUND,
+    {Conflict::UpdateMissing, "update_missing", "UPDATE", ERRCODE_NO_DATA_FOUND,
      "does not have the row to be updated"},
-	{Conflict::DeleteMissing, "delete_missing", "DELETE", ERRCODE_NO_DATA_FOUND,
+    {Conflict::DeleteMissing, "delete_missing", "DELETE", ERRCODE_NO_DATA_FOUND,
      "does not have the row to be deleted"},
 };
 
@@ -45,10 +45,12 @@ kind_of(Conflict conflict)
 // ---- leaves: may ereport; plain data only ----
 
 void
-record(Session *session, const LocalRelation *local, const Kind *kind, const char *resolution, const char *const *texts)
+record(Session *session, const LocalRelation *local, const Kind *kind, const char *resolution,
+       const char *const *texts)
 {
 	constexpr int count = 11;
-	Oid types[count] = {INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, LSNOID, INT8OID};
+	Oid types[count] = {INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
+	                    TEXTOID, TEXTOID, TEXTOID, LSNOID,  INT8OID};
 	char nulls[count + 1];
 	Datum values[count];
 	auto text = [&](int at, const char *value) {
@@ -72,7 +74,8 @@ record(Session *session, const LocalRelation *local, const Kind *kind, const cha
 	act_as_worker(session->relations->locals);
 	catalog::Internal internal = catalog::begin_internal();
 	int result = SPI_execute_with_args(
-	    "INSERT INTO schemasync.conflict (subid, subscription, relation, command, conflict, resolution, key, local_row, "
+	    "INSERT INTO schemasync.conflict (subid, subscription, relation, command, conflict, resolution, key, "
+	    "local_row, "
 	    "remote_row, publisher_lsn, publisher_xid) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
 	    count, types, values, nulls, false, 0);
 	if (result != SPI_OK_INSERT)
@@ -83,25 +86,29 @@ record(Session *session, const LocalRelation *local, const Kind *kind, const cha
 } // namespace
 
 void
-report_conflict(Session *session, const LocalRelation *local, Conflict conflict, const char *key, const char *local_row,
-                const char *remote_row)
+report_conflict(Session *session, const LocalRelation *local, Conflict conflict, const char *key,
+                const char *local_row, const char *remote_row)
 {
 	const Kind *kind = kind_of(conflict);
 
 	session->position.key = key;
 	if (session->subscription->options.conflicts == catalog::Conflicts::Error)
-		ereport(ERROR, (errcode(kind->sqlstate), errmsg("table \"%s.%s\" %s", local->schema, local->name, kind->complaint),
-		                key != nullptr ? errdetail("Key %s.", key) : 0,
-		                errhint("Repair the row here, or skip the publisher's transaction with SELECT "
-		                        "schemasync_skip('%s', '%s').",
-		                        session->subscription->name, pg::compat::lsn_text(session->remote.final_lsn))));
+		ereport(ERROR,
+		        (errcode(kind->sqlstate),
+		         errmsg("table \"%s.%s\" %s", local->schema, local->name, kind->complaint),
+		         key != nullptr ? errdetail("Key %s.", key) : 0,
+		         errhint("Repair the row here, or skip the publisher's transaction with SELECT "
+		                 "schemasync_skip('%s', '%s').",
+		                 session->subscription->name, pg::compat::lsn_text(session->remote.final_lsn))));
 
-	const char *resolution =
-	    session->subscription->options.conflicts == catalog::Conflicts::ApplyRemote ? "apply_remote" : "keep_local";
+	const char *resolution = session->subscription->options.conflicts == catalog::Conflicts::ApplyRemote
+	                             ? "apply_remote"
+	                             : "keep_local";
 	const char *texts[] = {key, local_row, remote_row};
 	record(session, local, kind, resolution, texts);
-	ereport(LOG, (errmsg("conflict %s in table \"%s.%s\": %s", kind->name, local->schema, local->name, resolution),
-	              key != nullptr ? errdetail_log("Key %s.", key) : 0));
+	ereport(LOG,
+	        (errmsg("conflict %s in table \"%s.%s\": %s", kind->name, local->schema, local->name, resolution),
+	         key != nullptr ? errdetail_log("Key %s.", key) : 0));
 	session->position.key = nullptr;
 }
 

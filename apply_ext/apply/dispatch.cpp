@@ -62,16 +62,18 @@ body(const Message &message)
 [[noreturn]] void
 raise_malformed(const protocol::WireError &error, std::string_view message)
 {
-	ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher sent a malformed message: %s", error.what),
-	                errdetail("Message \"%c\" of %zu bytes, at byte %zu.", message.empty() ? '?' : message[0], message.size(),
-	                          error.offset)));
+	ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+	                errmsg("the publisher sent a malformed message: %s", error.what),
+	                errdetail("Message \"%c\" of %zu bytes, at byte %zu.", message.empty() ? '?' : message[0],
+	                          message.size(), error.offset)));
 }
 
 void
 need_transaction(const Session *session)
 {
 	if (!session->remote.active)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher sent a change outside of a transaction")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher sent a change outside of a transaction")));
 }
 
 /* A change of rows. */
@@ -110,7 +112,8 @@ apply_message(Session *session, const protocol::LogicalMessage &message)
 	if (session->remote.skipped)
 		return Step::Done;
 	session->remote.ordinal++;
-	/* a change of the schema waits for locks and may be refused: the transactions before it need not wait with it */
+	/* a change of the schema waits for locks and may be refused: the transactions before it need not wait
+	 * with it */
 	if (session->remote.rows == 0 && session->remote.ordinal == 1 && session->group.count > 0)
 		commit_group(session);
 	need_local(session);
@@ -139,7 +142,8 @@ spool(Session *session, std::string_view message)
 	reader.u8();
 	TransactionId xid = reader.u32();
 	if (reader.failed() || xid == InvalidTransactionId)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher sent a malformed message in a stream block")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher sent a malformed message in a stream block")));
 	spool_message(session->spools, xid, message);
 }
 
@@ -150,7 +154,8 @@ apply_end(Session *session, const Message &message)
 	case Kind::Commit: {
 		const auto &commit = body<protocol::Commit>(message);
 		if (session->remote.active && commit.commit_lsn != session->remote.final_lsn)
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher committed another transaction than it began")));
+			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			                errmsg("the publisher committed another transaction than it began")));
 		commit_remote(session, commit.end_lsn, commit.commit_time);
 		break;
 	}
@@ -167,8 +172,8 @@ apply_end(Session *session, const Message &message)
 	}
 	default: {
 		const auto &rollback = body<protocol::RollbackPrepared>(message);
-		rollback_prepared(session, rollback.xid, rollback.prepare_end_lsn, rollback.prepare_time, rollback.rollback_end_lsn,
-		                  rollback.rollback_time);
+		rollback_prepared(session, rollback.xid, rollback.prepare_end_lsn, rollback.prepare_time,
+		                  rollback.rollback_end_lsn, rollback.rollback_time);
 		break;
 	}
 	}
@@ -214,7 +219,8 @@ dispatch(Session *session, std::string_view in, bool replayed)
 	Message message;
 	protocol::WireError error;
 
-	if (!replayed && in_stream_block(session->spools) && !in.empty() && in[0] != static_cast<char>(Kind::StreamStop)) {
+	if (!replayed && in_stream_block(session->spools) && !in.empty() &&
+	    in[0] != static_cast<char>(Kind::StreamStop)) {
 		spool(session, in);
 		return Step::Done;
 	}

@@ -11,7 +11,8 @@ namespace schemasync::apply {
 
 enum class Step {
 	Done,
-	Schema, /* a schema message: session->schema_prefix and schema_content; what came before it is written and closed */
+	Schema, /* a schema message: session->schema_prefix and schema_content; what came before it is written and
+	           closed */
 };
 
 /*

@@ -23,7 +23,8 @@ describe(void *arg)
 		errcontext("applying %s for table \"%s.%s\", column \"%s\"", position->command, position->schema,
 		           position->relation, position->column);
 	else if (position->relation != nullptr)
-		errcontext("applying %s for table \"%s.%s\"", position->command, position->schema, position->relation);
+		errcontext("applying %s for table \"%s.%s\"", position->command, position->schema,
+		           position->relation);
 	else
 		errcontext("applying %s", position->command);
 	if (position->xid != InvalidTransactionId)

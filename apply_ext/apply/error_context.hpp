@@ -1,5 +1,6 @@
 /*
- * What an error of the apply worker says about where it happened: message kind, relation, transaction of the publisher.
+ * What an error of the apply worker says about where it happened: message kind, relation, transaction of the
+ * publisher.
  *
  * Zone: server code (leaves).
  */
@@ -18,11 +19,11 @@ namespace schemasync::apply {
 /* Constant texts and pointers that live at least as long as the message. */
 struct ErrorPosition {
 	const char *subscription;
-	const char *command;      /* INSERT, UPDATE, ...; nullptr between messages */
+	const char *command; /* INSERT, UPDATE, ...; nullptr between messages */
 	const char *schema, *relation;
-	const char *column;       /* whose value is being read */
-	const char *key;          /* of a row, where it is known */
-	XLogRecPtr lsn;           /* the transaction's commit */
+	const char *column; /* whose value is being read */
+	const char *key;    /* of a row, where it is known */
+	XLogRecPtr lsn;     /* the transaction's commit */
 	TransactionId xid;
 };
 

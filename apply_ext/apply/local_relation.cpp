@@ -53,7 +53,8 @@ on_relation_change(Datum, Oid relid)
 		invalidate_all();
 		return;
 	}
-	LocalRelation *local = static_cast<LocalRelation *>(hash_search(registered->by_oid, &relid, HASH_FIND, nullptr));
+	LocalRelation *local =
+	    static_cast<LocalRelation *>(hash_search(registered->by_oid, &relid, HASH_FIND, nullptr));
 	if (local != nullptr)
 		local->valid = false;
 }
@@ -100,7 +101,8 @@ check_kind(Relation relation)
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 		                errmsg("cannot apply rows to \"%s.%s\": it is not a table",
-		                       get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation))));
+		                       get_namespace_name(RelationGetNamespace(relation)),
+		                       RelationGetRelationName(relation))));
 }
 
 RangeTblEntry *
@@ -121,7 +123,8 @@ build(LocalRelations *relations, LocalRelation *local)
 	Relation relation = local->relation;
 
 	if (local->context == nullptr)
-		local->context = AllocSetContextCreate(relations->context, "schemasync local relation", ALLOCSET_DEFAULT_SIZES);
+		local->context =
+		    AllocSetContextCreate(relations->context, "schemasync local relation", ALLOCSET_DEFAULT_SIZES);
 	else
 		MemoryContextReset(local->context);
 	MemoryContext saved = MemoryContextSwitchTo(local->context);
@@ -178,7 +181,8 @@ reopen(LocalRelation *local)
 		local->info->ri_IndexRelationDescs[i] = index_open(local->indexes[i], RowExclusiveLock);
 }
 
-/* Gives the references back. What an access method has cached for its insertions points into them, so that goes too. */
+/* Gives the references back. What an access method has cached for its insertions points into them, so that
+ * goes too. */
 void
 close_local(LocalRelation *local)
 {
@@ -216,7 +220,8 @@ close_local(LocalRelation *local)
 LocalRelations *
 make_local_relations(MemoryContext context, bool run_as_owner)
 {
-	LocalRelations *relations = static_cast<LocalRelations *>(MemoryContextAllocZero(context, sizeof(LocalRelations)));
+	LocalRelations *relations =
+	    static_cast<LocalRelations *>(MemoryContextAllocZero(context, sizeof(LocalRelations)));
 	HASHCTL control = {};
 
 	relations->context = context;
@@ -227,7 +232,8 @@ make_local_relations(MemoryContext context, bool run_as_owner)
 	control.keysize = sizeof(Oid);
 	control.entrysize = sizeof(LocalRelation);
 	control.hcxt = context;
-	relations->by_oid = hash_create("schemasync local relations", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	relations->by_oid =
+	    hash_create("schemasync local relations", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	bool first = registered == nullptr;
 	registered = relations;
@@ -263,7 +269,8 @@ open_local(LocalRelations *relations, Oid relid)
 
 	local->relation = try_table_open(relid, RowExclusiveLock);
 	if (local->relation == nullptr)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the local table with OID %u does not exist any more", relid)));
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+		                errmsg("the local table with OID %u does not exist any more", relid)));
 	check_kind(local->relation);
 	if (!local->built || !local->valid)
 		build(relations, local);
@@ -316,12 +323,14 @@ act_for(LocalRelations *relations, LocalRelation *local, AclMode mode)
 			if (!pg::compat::member_can_set_role(relations->worker_user, user))
 				ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				                errmsg("role \"%s\" cannot SET ROLE to \"%s\"",
-				                       GetUserNameFromId(relations->worker_user, false), GetUserNameFromId(user, false)),
-				                errdetail("Rows are applied as the owner of the table \"%s.%s\".", local->schema,
-				                          local->name)));
+				                       GetUserNameFromId(relations->worker_user, false),
+				                       GetUserNameFromId(user, false)),
+				                errdetail("Rows are applied as the owner of the table \"%s.%s\".",
+				                          local->schema, local->name)));
 			GetUserIdAndSecContext(&relations->worker_user, &relations->saved_sec_context);
 			context = relations->saved_sec_context | SECURITY_LOCAL_USERID_CHANGE;
-			/* an owner who could not become the subscription's owner anyway must not get there through a trigger */
+			/* an owner who could not become the subscription's owner anyway must not get there through a
+			 * trigger */
 			if (!pg::compat::member_can_set_role(user, relations->worker_user))
 				context |= SECURITY_RESTRICTED_OPERATION;
 			relations->guc_level = NewGUCNestLevel();
@@ -336,9 +345,10 @@ act_for(LocalRelations *relations, LocalRelation *local, AclMode mode)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(local->kind), local->name);
 	if (check_enable_rls(local->relid, InvalidOid, false) == RLS_ENABLED)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-		                errmsg("user \"%s\" cannot replicate into relation with row-level security enabled: \"%s\"",
-		                       GetUserNameFromId(user, true), local->name)));
+		ereport(ERROR,
+		        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+		         errmsg("user \"%s\" cannot replicate into relation with row-level security enabled: \"%s\"",
+		                GetUserNameFromId(user, true), local->name)));
 	local->granted = local->granted_to == user ? local->granted | mode : mode;
 	local->granted_to = user;
 }

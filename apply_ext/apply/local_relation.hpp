@@ -1,7 +1,7 @@
 /*
- * A local table as the rows need it: relation, indexes, executor state, slots. What is expensive to make is kept as long as the table's
- * definition stands (the server's invalidation messages say when it does not); a local transaction only takes the lock and
- * the references again.
+ * A local table as the rows need it: relation, indexes, executor state, slots. What is expensive to make is
+ * kept as long as the table's definition stands (the server's invalidation messages say when it does not); a
+ * local transaction only takes the lock and the references again.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -24,35 +24,35 @@ inline constexpr int max_buffered_rows = 1000;
 inline constexpr Size max_buffered_bytes = 256 * 1024;
 
 struct LocalRelation {
-	Oid relid;                 /* hash key */
-	MemoryContext context;     /* all below but the references of one transaction */
+	Oid relid;             /* hash key */
+	MemoryContext context; /* all below but the references of one transaction */
 	bool built;
-	bool valid;                /* no invalidation message since it was built */
-	bool open;                 /* this local transaction holds lock and references */
-	std::uint64_t generation;  /* of what was built; those who keep pointers into it compare */
+	bool valid;               /* no invalidation message since it was built */
+	bool open;                /* this local transaction holds lock and references */
+	std::uint64_t generation; /* of what was built; those who keep pointers into it compare */
 
 	Relation relation;
-	TupleDesc desc;            /* a copy of our own, so that slots do not pin the relation cache's */
+	TupleDesc desc; /* a copy of our own, so that slots do not pin the relation cache's */
 	Oid owner;
 	char kind;
 	const char *schema, *name;
 	EState *estate;
 	ResultRelInfo *info;
-	Oid *indexes;              /* in the order of info's */
+	Oid *indexes; /* in the order of info's */
 
 	/* row triggers that fire with session_replication_role = replica */
 	bool insert_triggers, update_triggers, delete_triggers;
-	bool has_checks;           /* NOT NULL or CHECK */
+	bool has_checks; /* NOT NULL or CHECK */
 	bool has_generated;
 	bool is_partition;
-	AclMode granted;           /* privileges found to be there, as `granted_to` */
+	AclMode granted; /* privileges found to be there, as `granted_to` */
 	Oid granted_to;
 
-	TupleTableSlot *search;    /* virtual: the values to look for, or a row on its way in */
-	TupleTableSlot *found;     /* of the table's kind: the row found */
-	TupleTableSlot *updated;   /* virtual: the row that replaces it */
+	TupleTableSlot *search;  /* virtual: the values to look for, or a row on its way in */
+	TupleTableSlot *found;   /* of the table's kind: the row found */
+	TupleTableSlot *updated; /* virtual: the row that replaces it */
 
-	TupleTableSlot **buffer;   /* virtual, made as needed: rows to be inserted */
+	TupleTableSlot **buffer; /* virtual, made as needed: rows to be inserted */
 	int buffered, allocated;
 
 	/* partitioned tables: routing, for one transaction */
@@ -68,12 +68,12 @@ struct LocalRelation {
 struct LocalRelations {
 	MemoryContext context;
 	struct HTAB *by_oid;
-	LocalRelation *open;       /* list */
+	LocalRelation *open;         /* list */
 	struct Lookup *open_lookups; /* list of those that hold a scan */
 	std::uint64_t generations;
-	MemoryContext row;         /* values of the row being applied */
-	MemoryContext batch;       /* values of buffered rows */
-	int buffered;              /* rows in all buffers */
+	MemoryContext row;   /* values of the row being applied */
+	MemoryContext batch; /* values of buffered rows */
+	int buffered;        /* rows in all buffers */
 	bool snapshot_pushed;
 
 	/* acting as the owner of the tables */
@@ -103,7 +103,8 @@ void close_locals(LocalRelations *relations);
 /* After an abort, which has released all: forgets the references. */
 void forget_locals(LocalRelations *relations);
 
-/* Acts as the table's owner (or the worker's user with run_as_owner), with the privileges checked. Stays so until act_as_worker(). */
+/* Acts as the table's owner (or the worker's user with run_as_owner), with the privileges checked. Stays so
+ * until act_as_worker(). */
 void act_for(LocalRelations *relations, LocalRelation *local, AclMode mode);
 void act_as_worker(LocalRelations *relations);
 
@@ -111,7 +112,8 @@ void act_as_worker(LocalRelations *relations);
 void need_snapshot(LocalRelations *relations);
 void drop_snapshot(LocalRelations *relations);
 
-/* Partitioned tables: the leaf that takes the row in `slot` (of the root's layout). Raises when there is none. */
+/* Partitioned tables: the leaf that takes the row in `slot` (of the root's layout). Raises when there is
+ * none. */
 Oid find_partition(LocalRelations *relations, LocalRelation *root, TupleTableSlot *slot);
 
 } // namespace schemasync::apply

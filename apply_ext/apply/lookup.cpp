@@ -32,7 +32,8 @@ Comparison
 make_comparison(Form_pg_attribute attribute)
 {
 	Comparison comparison = {};
-	TypeCacheEntry *type = lookup_type_cache(attribute->atttypid, TYPECACHE_EQ_OPR_FINFO | TYPECACHE_HASH_PROC_FINFO);
+	TypeCacheEntry *type =
+	    lookup_type_cache(attribute->atttypid, TYPECACHE_EQ_OPR_FINFO | TYPECACHE_HASH_PROC_FINFO);
 
 	comparison.attnum = attribute->attnum;
 	comparison.collation = attribute->attcollation;
@@ -65,7 +66,8 @@ judge_index(Relation index, const Bitmapset *sent, int *prefix)
 	int keys = IndexRelationGetNumberOfKeyAttributes(index);
 
 	*prefix = 0;
-	if (index->rd_rel->relam != BTREE_AM_OID || !form->indisvalid || !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+	if (index->rd_rel->relam != BTREE_AM_OID || !form->indisvalid ||
+	    !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
 		return Fit::None;
 	while (*prefix < keys) {
 		AttrNumber column = form->indkey.values[*prefix];
@@ -100,13 +102,14 @@ make_keys(Lookup *lookup, Relation index, int nkeys)
 	lookup->key_columns = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * static_cast<Size>(nkeys)));
 	for (int i = 0; i < nkeys; i++) {
 		AttrNumber column = index->rd_index->indkey.values[i];
-		Oid operator_ =
-		    get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i], index->rd_opcintype[i], BTEqualStrategyNumber);
+		Oid operator_ = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
+		                                    index->rd_opcintype[i], BTEqualStrategyNumber);
 		if (!OidIsValid(operator_))
-			elog(ERROR, "missing equality operator in the operator family of index \"%s\"", RelationGetRelationName(index));
+			elog(ERROR, "missing equality operator in the operator family of index \"%s\"",
+			     RelationGetRelationName(index));
 		lookup->key_columns[i] = column;
-		ScanKeyEntryInitialize(&lookup->keys[i], 0, static_cast<AttrNumber>(i + 1), BTEqualStrategyNumber, InvalidOid,
-		                       index->rd_indcollation[i], get_opcode(operator_), 0);
+		ScanKeyEntryInitialize(&lookup->keys[i], 0, static_cast<AttrNumber>(i + 1), BTEqualStrategyNumber,
+		                       InvalidOid, index->rd_indcollation[i], get_opcode(operator_), 0);
 	}
 }
 
@@ -117,7 +120,8 @@ begin_scan(LocalRelations *relations, Lookup *lookup)
 		return;
 	InitDirtySnapshot(lookup->dirty);
 	MemoryContext saved = MemoryContextSwitchTo(TopTransactionContext);
-	lookup->scan = pg::compat::index_beginscan(lookup->local->relation, lookup->local->info->ri_IndexRelationDescs[lookup->index],
+	lookup->scan = pg::compat::index_beginscan(lookup->local->relation,
+	                                           lookup->local->info->ri_IndexRelationDescs[lookup->index],
 	                                           &lookup->dirty, lookup->nkeys);
 	MemoryContextSwitchTo(saved);
 	lookup->next_open = relations->open_lookups;
@@ -152,12 +156,13 @@ waited_for(const SnapshotData *dirty)
 [[noreturn]] void
 raise_ambiguous(const LocalRelation *local)
 {
-	ereport(ERROR,
-	        (errcode(ERRCODE_CARDINALITY_VIOLATION),
-	         errmsg("several rows of \"%s.%s\" fit the row that the publisher changed", local->schema, local->name),
-	         errdetail("The replica identity that the publisher sends is not unique here."),
-	         errhint("Give the publisher's table REPLICA IDENTITY FULL, or this table a unique index on the columns of the "
-	                 "publisher's replica identity.")));
+	ereport(ERROR, (errcode(ERRCODE_CARDINALITY_VIOLATION),
+	                errmsg("several rows of \"%s.%s\" fit the row that the publisher changed", local->schema,
+	                       local->name),
+	                errdetail("The replica identity that the publisher sends is not unique here."),
+	                errhint("Give the publisher's table REPLICA IDENTITY FULL, or this table a unique index "
+	                        "on the columns of the "
+	                        "publisher's replica identity.")));
 }
 
 /* What the scan allocates on its way must live as long as the scan. */
@@ -276,8 +281,8 @@ make_lookup(LocalRelation *local, const Bitmapset *sent, bool whole)
 	lookup->exact = best >= Fit::Unique;
 	lookup->ambiguous_is_error = !lookup->exact && !whole;
 
-	lookup->comparisons =
-	    static_cast<Comparison *>(palloc(sizeof(Comparison) * static_cast<Size>(Max(bms_num_members(sent), 1))));
+	lookup->comparisons = static_cast<Comparison *>(
+	    palloc(sizeof(Comparison) * static_cast<Size>(Max(bms_num_members(sent), 1))));
 	for (int column = -1; (column = bms_next_member(sent, column)) >= 0;)
 		lookup->comparisons[lookup->ncomparisons++] = make_comparison(TupleDescAttr(local->desc, column - 1));
 	return lookup;

@@ -1,8 +1,9 @@
 /*
  * Finding the local row that an update or delete of the publisher means.
  *
- * By the replica identity's or the primary key's index where the publisher sends its columns, else by any index that narrows the search,
- * else by reading the table. An index scan stays open for the local transaction.
+ * By the replica identity's or the primary key's index where the publisher sends its columns, else by any
+ * index that narrows the search, else by reading the table. An index scan stays open for the local
+ * transaction.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -19,29 +20,30 @@ extern "C" {
 
 namespace schemasync::apply {
 
-/* How two values of a column are compared: as the type says, or, where the type has no equality (json, xml, point), byte for byte. */
+/* How two values of a column are compared: as the type says, or, where the type has no equality (json, xml,
+ * point), byte for byte. */
 struct Comparison {
-	AttrNumber attnum;         /* local */
+	AttrNumber attnum; /* local */
 	Oid collation;
 	bool by_value;
 	std::int16_t length;
-	FmgrInfo *equal;           /* nullptr: byte for byte */
-	FmgrInfo *hash;            /* nullptr: takes no part in the hash */
+	FmgrInfo *equal; /* nullptr: byte for byte */
+	FmgrInfo *hash;  /* nullptr: takes no part in the hash */
 };
 
 struct Lookup {
 	LocalRelation *local;
 	std::uint64_t generation;
-	int index;                 /* position in local's indexes; -1: read the table */
-	bool exact;                /* unique over columns that are all sent: what it finds is the row */
-	bool ambiguous_is_error;   /* the columns sent are not the whole row, and no unique index covers them */
+	int index;               /* position in local's indexes; -1: read the table */
+	bool exact;              /* unique over columns that are all sent: what it finds is the row */
+	bool ambiguous_is_error; /* the columns sent are not the whole row, and no unique index covers them */
 	int nkeys;
-	AttrNumber *key_columns;   /* local */
+	AttrNumber *key_columns; /* local */
 	ScanKeyData *keys;
 	int ncomparisons;
-	Comparison *comparisons;   /* of all columns sent */
+	Comparison *comparisons; /* of all columns sent */
 
-	IndexScanDesc scan;        /* open in this transaction */
+	IndexScanDesc scan; /* open in this transaction */
 	SnapshotData dirty;
 	Lookup *next_open;
 };
@@ -56,8 +58,8 @@ struct Lookup {
 Lookup *make_lookup(LocalRelation *local, const Bitmapset *sent, bool whole);
 
 /*
- * Finds the row with the values of local->search and puts it into local->found, whose buffer stays pinned. Waits for transactions that
- * are changing it.
+ * Finds the row with the values of local->search and puts it into local->found, whose buffer stays pinned.
+ * Waits for transactions that are changing it.
  *
  * errors: cardinality_violation when several rows fit and the publisher's columns do not tell which
  */

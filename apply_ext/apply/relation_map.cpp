@@ -48,9 +48,10 @@ make_table(const char *name, Size key, Size entry, MemoryContext context)
 [[noreturn]] void
 raise_unknown_column(const Session *session, const Target *target, const char *column)
 {
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-	                errmsg("subscription \"%s\" does not know column \"%s\" of the publisher's table \"%s.%s\"",
-	                       session->subscription->name, column, target->schema, target->name)));
+	ereport(ERROR,
+	        (errcode(ERRCODE_UNDEFINED_COLUMN),
+	         errmsg("subscription \"%s\" does not know column \"%s\" of the publisher's table \"%s.%s\"",
+	                session->subscription->name, column, target->schema, target->name)));
 }
 
 /* Pairs the wire's columns with what the subscription knows of the relation: by name, then by attnum. */
@@ -83,10 +84,13 @@ map_target(Session *session, Target *target)
 	if (known == nullptr) {
 		/* the extension's own tables may be part of a FOR ALL TABLES publication */
 		if (strcmp(target->schema, "schemasync") != 0)
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-			                errmsg("subscription \"%s\" does not know the publisher's table \"%s.%s\"",
-			                       session->subscription->name, target->schema, target->name),
-			                errhint("SELECT schemasync_refresh('%s') makes it known.", session->subscription->name)));
+			ereport(
+			    ERROR,
+			    (errcode(ERRCODE_UNDEFINED_TABLE),
+			     errmsg("subscription \"%s\" does not know the publisher's table \"%s.%s\"",
+			            session->subscription->name, target->schema, target->name),
+			     errdetail(
+			         "The table is not among schemasync_tables, and the stream did not bring its state.")));
 	} else if (OidIsValid(known->relid)) {
 		target->applied = true;
 		target->relid = known->relid;
@@ -110,9 +114,11 @@ make_readers(Session *session, Target *target)
 		if (column->local == 0)
 			continue;
 		if (column->local > desc->natts || TupleDescAttr(desc, column->local - 1)->attisdropped)
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-			                errmsg("the local table \"%s.%s\" has no column any more for the publisher's column \"%s\"",
-			                       target->local->schema, target->local->name, column->name)));
+			ereport(
+			    ERROR,
+			    (errcode(ERRCODE_UNDEFINED_COLUMN),
+			     errmsg("the local table \"%s.%s\" has no column any more for the publisher's column \"%s\"",
+			            target->local->schema, target->local->name, column->name)));
 		Form_pg_attribute attribute = TupleDescAttr(desc, column->local - 1);
 		/* computed here, whatever the publisher sends */
 		if (attribute->attgenerated != '\0') {
@@ -125,7 +131,8 @@ make_readers(Session *session, Target *target)
 		if (column->reader.binary == Binary::TextOnly && session->binary) {
 			session->wants_text = true;
 			ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-			                errmsg("column \"%s\" of \"%s.%s\" can only be read as text: the stream begins again without binary values",
+			                errmsg("column \"%s\" of \"%s.%s\" can only be read as text: the stream begins "
+			                       "again without binary values",
 			                       column->name, target->schema, target->name)));
 		}
 		if (column->key)
@@ -145,7 +152,8 @@ make_defaults(Target *target)
 	}
 	target->plain = bms_num_members(filled) == desc->natts;
 	target->ndefaults = 0;
-	target->defaults = static_cast<Default *>(palloc(sizeof(Default) * static_cast<Size>(Max(desc->natts, 1))));
+	target->defaults =
+	    static_cast<Default *>(palloc(sizeof(Default) * static_cast<Size>(Max(desc->natts, 1))));
 	for (AttrNumber column = 1; column <= desc->natts; column++) {
 		Form_pg_attribute attribute = TupleDescAttr(desc, column - 1);
 		if (bms_is_member(column, filled) || attribute->attisdropped || attribute->attgenerated != '\0')
@@ -186,8 +194,8 @@ build_mapping(Session *session, Target *target)
 	/* lookups of the old mapping lie in its context */
 	close_lookups(session->relations->locals);
 	if (target->mapping == nullptr)
-		target->mapping =
-		    AllocSetContextCreate(session->relations->context, "schemasync relation mapping", ALLOCSET_DEFAULT_SIZES);
+		target->mapping = AllocSetContextCreate(session->relations->context, "schemasync relation mapping",
+		                                        ALLOCSET_DEFAULT_SIZES);
 	else
 		MemoryContextReset(target->mapping);
 	target->view = nullptr;
@@ -211,8 +219,10 @@ map_by_name(View *view, TupleDesc root)
 	TupleDesc leaf = view->local->desc;
 	bool same = leaf->natts == root->natts;
 
-	view->from_root = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * static_cast<Size>(root->natts + 1)));
-	view->to_root = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * static_cast<Size>(leaf->natts + 1)));
+	view->from_root =
+	    static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * static_cast<Size>(root->natts + 1)));
+	view->to_root =
+	    static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * static_cast<Size>(leaf->natts + 1)));
 	for (int i = 0; i < leaf->natts; i++) {
 		if (TupleDescAttr(leaf, i)->attisdropped) {
 			same = same && TupleDescAttr(root, i)->attisdropped;
@@ -221,7 +231,8 @@ map_by_name(View *view, TupleDesc root)
 		for (int j = 0; j < root->natts; j++) {
 			int at = (i + j) % root->natts;
 			if (TupleDescAttr(root, at)->attisdropped ||
-			    strcmp(NameStr(TupleDescAttr(root, at)->attname), NameStr(TupleDescAttr(leaf, i)->attname)) != 0)
+			    strcmp(NameStr(TupleDescAttr(root, at)->attname), NameStr(TupleDescAttr(leaf, i)->attname)) !=
+			        0)
 				continue;
 			view->from_root[at + 1] = static_cast<AttrNumber>(i + 1);
 			view->to_root[i + 1] = static_cast<AttrNumber>(at + 1);
@@ -257,11 +268,13 @@ remember_relation(Session *session, const protocol::Relation &message)
 	relations->last = nullptr;
 	if (!found) {
 		memset(reinterpret_cast<char *>(target) + sizeof(Oid), 0, sizeof(Target) - sizeof(Oid));
-		target->remote = AllocSetContextCreate(relations->context, "schemasync remote relation", ALLOCSET_SMALL_SIZES);
+		target->remote =
+		    AllocSetContextCreate(relations->context, "schemasync remote relation", ALLOCSET_SMALL_SIZES);
 	} else {
 		MemoryContextReset(target->remote);
 	}
-	target->schema = copy_text(target->remote, message.schema.empty() ? std::string_view("pg_catalog") : message.schema);
+	target->schema =
+	    copy_text(target->remote, message.schema.empty() ? std::string_view("pg_catalog") : message.schema);
 	target->name = copy_text(target->remote, message.name);
 	target->replica_identity = message.replica_identity;
 	target->ncolumns = static_cast<int>(message.columns.size());
@@ -284,7 +297,9 @@ remember_type(Session *session, const protocol::Type &message)
 	    static_cast<WireType *>(hash_search(session->relations->types, &message.oid, HASH_ENTER, &found));
 
 	/* names are cut as the server cuts them; a longer one could not be a type here */
-	namestrcpy(&type->schema, copy_text(session->message, message.schema.empty() ? std::string_view("pg_catalog") : message.schema));
+	namestrcpy(&type->schema,
+	           copy_text(session->message,
+	                     message.schema.empty() ? std::string_view("pg_catalog") : message.schema));
 	namestrcpy(&type->name, copy_text(session->message, message.name));
 }
 
@@ -309,8 +324,10 @@ open_target(Session *session, Oid publisher_oid)
 	if (target == nullptr || target->publisher_oid != publisher_oid) {
 		target = static_cast<Target *>(hash_search(relations->targets, &publisher_oid, HASH_FIND, nullptr));
 		if (target == nullptr)
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("the publisher sent a row of the relation with OID %u without describing it", publisher_oid)));
+			ereport(ERROR,
+			        (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			         errmsg("the publisher sent a row of the relation with OID %u without describing it",
+			                publisher_oid)));
 		relations->last = target;
 	}
 	session->position.schema = target->schema;
@@ -321,7 +338,8 @@ open_target(Session *session, Oid publisher_oid)
 		return nullptr;
 	if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
 		return nullptr;
-	if (target->local == nullptr || target->local->relid != target->relid || !target->local->open || is_stale(target->local)) {
+	if (target->local == nullptr || target->local->relid != target->relid || !target->local->open ||
+	    is_stale(target->local)) {
 		if (target->local != nullptr && target->local->open)
 			flush_rows(session);
 		target->local = open_local(relations->locals, target->relid);
@@ -370,10 +388,13 @@ open_view(Session *session, Target *target, Oid relid, bool with_lookup)
 				sent = bms_add_member(sent, view->from_root[column]);
 		}
 		if (bms_is_empty(sent))
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			                errmsg("the publisher's table \"%s.%s\" sends no replica identity that exists here", target->schema,
-			                       target->name),
-			                errhint("Give the publisher's table a replica identity of columns that the subscriber has.")));
+			ereport(
+			    ERROR,
+			    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			     errmsg("the publisher's table \"%s.%s\" sends no replica identity that exists here",
+			            target->schema, target->name),
+			     errhint(
+			         "Give the publisher's table a replica identity of columns that the subscriber has.")));
 		view->lookup = make_lookup(view->local, sent, target->whole);
 	}
 	MemoryContextSwitchTo(saved);

@@ -1,6 +1,7 @@
 /*
- * From a relation of the publisher, as its Relation message describes it, to the local table: which value goes to which column and how it
- * is read, what the columns that the publisher does not have are filled with, how a row is found again.
+ * From a relation of the publisher, as its Relation message describes it, to the local table: which value
+ * goes to which column and how it is read, what the columns that the publisher does not have are filled with,
+ * how a row is found again.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -25,20 +26,20 @@ struct Session;
 struct Column {
 	const char *name;
 	Oid wire_type;
-	bool key;                  /* part of the replica identity */
-	AttrNumber paired;         /* what the subscription pairs it with, in the target's table; 0: not kept here */
-	AttrNumber local;          /* the same, 0 also where the local column is computed */
+	bool key;          /* part of the replica identity */
+	AttrNumber paired; /* what the subscription pairs it with, in the target's table; 0: not kept here */
+	AttrNumber local;  /* the same, 0 also where the local column is computed */
 	Reader reader;
 };
 
 /* The rows of a target in one table: the target's own, or a partition of it. */
 struct View {
-	Oid relid;                 /* hash key */
-	std::uint64_t generation;  /* of local */
+	Oid relid;                /* hash key */
+	std::uint64_t generation; /* of local */
 	LocalRelation *local;
-	AttrNumber *from_root;     /* root attnum -> attnum here; nullptr: the same layout */
-	AttrNumber *to_root;       /* attnum here -> root attnum, 0: none */
-	Lookup *lookup;            /* nullptr: not needed yet */
+	AttrNumber *from_root; /* root attnum -> attnum here; nullptr: the same layout */
+	AttrNumber *to_root;   /* attnum here -> root attnum, 0: none */
+	Lookup *lookup;        /* nullptr: not needed yet */
 };
 
 struct Default {
@@ -46,7 +47,8 @@ struct Default {
 	ExprState *expression;
 };
 
-/* REPLICA IDENTITY FULL without an index: changes that wait to be found in one reading of the table. batch.hpp */
+/* REPLICA IDENTITY FULL without an index: changes that wait to be found in one reading of the table.
+ * batch.hpp */
 struct Batch;
 
 struct Target {
@@ -58,33 +60,33 @@ struct Target {
 	int ncolumns;
 	Column *columns;
 
-	bool mapped;               /* to what find_relation() said last */
-	bool applied;              /* false: its rows are not applied, and that is decided (dropped here, kept out) */
+	bool mapped;  /* to what find_relation() said last */
+	bool applied; /* false: its rows are not applied, and that is decided (dropped here, kept out) */
 	Oid relid;
 	bool apply_all;
 	XLogRecPtr sync_lsn;
 
 	LocalRelation *local;
 	std::uint64_t generation;
-	Bitmapset *sent;           /* local attnums whose old values are sent */
-	bool whole;                /* ... and they are all that the publisher has */
-	bool plain;                /* every local column has a column of the publisher: nothing to fill */
+	Bitmapset *sent; /* local attnums whose old values are sent */
+	bool whole;      /* ... and they are all that the publisher has */
+	bool plain;      /* every local column has a column of the publisher: nothing to fill */
 	int ndefaults;
 	Default *defaults;
-	bool routes_by_key;        /* partitioned: the columns sent decide on the partition */
-	View *view;                /* of an ordinary table */
-	HTAB *views;               /* of a partitioned one: by relid */
-	Batch *batch;              /* made when first needed */
+	bool routes_by_key; /* partitioned: the columns sent decide on the partition */
+	View *view;         /* of an ordinary table */
+	HTAB *views;        /* of a partitioned one: by relid */
+	Batch *batch;       /* made when first needed */
 	Target *next_batched;
 };
 
 struct Relations {
 	MemoryContext context;
-	HTAB *targets;             /* by publisher oid */
-	HTAB *types;               /* names of the publisher's types that are not built in */
+	HTAB *targets; /* by publisher oid */
+	HTAB *types;   /* names of the publisher's types that are not built in */
 	LocalRelations *locals;
-	Target *batched;           /* list of those whose batch is not empty */
-	Target *last;              /* most rows are of the same relation as the one before */
+	Target *batched; /* list of those whose batch is not empty */
+	Target *last;    /* most rows are of the same relation as the one before */
 };
 
 Relations *make_relations(MemoryContext context, bool run_as_owner);
@@ -104,7 +106,8 @@ void forget_mappings(Relations *relations);
  */
 Target *open_target(Session *session, Oid publisher_oid);
 
-/* The view of the target in a table of its tree, open in this transaction; with how to find rows when asked. */
+/* The view of the target in a table of its tree, open in this transaction; with how to find rows when asked.
+ */
 View *open_view(Session *session, Target *target, Oid relid, bool with_lookup);
 
 } // namespace schemasync::apply

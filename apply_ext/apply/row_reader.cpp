@@ -17,8 +17,8 @@ check_width(const Target *target, Row row)
 {
 	if (row.size() != static_cast<std::size_t>(target->ncolumns))
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-		                errmsg("the publisher sent a row of %zu columns for table \"%s.%s\", which has %d", row.size(),
-		                       target->schema, target->name, target->ncolumns)));
+		                errmsg("the publisher sent a row of %zu columns for table \"%s.%s\", which has %d",
+		                       row.size(), target->schema, target->name, target->ncolumns)));
 }
 
 Datum
@@ -42,10 +42,12 @@ read_new_row(Session *session, Target *target, Row row, TupleTableSlot *slot)
 		if (column->local == 0)
 			continue;
 		if (value.is_unchanged())
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("the publisher sent no value for column \"%s\" of a new row", column->name)));
+			ereport(ERROR,
+			        (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			         errmsg("the publisher sent no value for column \"%s\" of a new row", column->name)));
 		slot->tts_isnull[column->local - 1] = value.is_null();
-		slot->tts_values[column->local - 1] = value.is_null() ? Datum{0} : read_column(session, target, column, value);
+		slot->tts_values[column->local - 1] =
+		    value.is_null() ? Datum{0} : read_column(session, target, column, value);
 	}
 	if (target->ndefaults > 0) {
 		ExprContext *context = GetPerTupleExprContext(target->local->estate);
@@ -72,7 +74,8 @@ read_search_row(Session *session, Target *target, Row row, TupleTableSlot *slot)
 			continue;
 		if (value.is_unchanged())
 			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("the publisher sent no value for column \"%s\" of the replica identity", column->name)));
+			                errmsg("the publisher sent no value for column \"%s\" of the replica identity",
+			                       column->name)));
 		slot->tts_isnull[column->local - 1] = false;
 		slot->tts_values[column->local - 1] = read_column(session, target, column, value);
 	}

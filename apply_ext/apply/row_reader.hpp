@@ -1,5 +1,6 @@
 /*
- * From a row on the wire to a slot in the layout of the target's table. Values are allocated in the current context.
+ * From a row on the wire to a slot in the layout of the target's table. Values are allocated in the current
+ * context.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -25,7 +26,8 @@ void read_new_row(Session *session, Target *target, Row row, TupleTableSlot *slo
 /* The values of the replica identity; every other column is NULL. */
 void read_search_row(Session *session, Target *target, Row row, TupleTableSlot *slot);
 
-/* The same row in another layout; shares the values. attnum_of: for each column of `to` that of `from`; nullptr: the same */
+/* The same row in another layout; shares the values. attnum_of: for each column of `to` that of `from`;
+ * nullptr: the same */
 void convert_row(TupleTableSlot *from, const AttrNumber *attnum_of, TupleTableSlot *to);
 
 } // namespace schemasync::apply

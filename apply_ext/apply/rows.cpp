@@ -56,11 +56,13 @@ keep_buffered(Session *session, LocalRelation *local, bool routed)
 	}
 	local->buffered++;
 	locals->buffered++;
-	if (local->buffered == max_buffered_rows || MemoryContextMemAllocated(locals->batch, false) > max_buffered_bytes)
+	if (local->buffered == max_buffered_rows ||
+	    MemoryContextMemAllocated(locals->batch, false) > max_buffered_bytes)
 		flush_rows(session);
 }
 
-/* With conflicts = apply_remote or keep_local: settles a row that is there already. returns: whether the insert is dealt with */
+/* With conflicts = apply_remote or keep_local: settles a row that is there already. returns: whether the
+ * insert is dealt with */
 bool
 settle_existing(Session *session, LocalRelation *local, TupleTableSlot *slot)
 {
@@ -73,7 +75,8 @@ settle_existing(Session *session, LocalRelation *local, TupleTableSlot *slot)
 		Form_pg_index form = local->info->ri_IndexRelationDescs[i]->rd_index;
 		ItemPointerData tid;
 		if (!form->indisunique || !form->indimmediate ||
-		    pg::compat::check_index_constraints(local->info, slot, local->estate, &tid, list_make1_oid(form->indexrelid)))
+		    pg::compat::check_index_constraints(local->info, slot, local->estate, &tid,
+		                                        list_make1_oid(form->indexrelid)))
 			continue;
 		if (!table_tuple_fetch_row_version(local->relation, &tid, SnapshotAny, local->found))
 			continue;
@@ -150,8 +153,8 @@ find_in_partitions(Session *session, Target *target)
 }
 
 /*
- * Finds the row with the values in the target's search slot. returns: the view of the table that has it, its row in local->found; nullptr:
- * there is none.
+ * Finds the row with the values in the target's search slot. returns: the view of the table that has it, its
+ * row in local->found; nullptr: there is none.
  */
 View *
 find_target_row(Session *session, Target *target)
@@ -174,8 +177,9 @@ find_target_row(Session *session, Target *target)
 }
 
 /*
- * How many rows this transaction has rewritten that it had written itself: the old versions cannot be pruned before it ends, and a row that
- * many publisher transactions update would drag them along. The group ends early then.
+ * How many rows this transaction has rewritten that it had written itself: the old versions cannot be pruned
+ * before it ends, and a row that many publisher transactions update would drag them along. The group ends
+ * early then.
  */
 void
 watch_rewrites(Session *session, const LocalRelation *local)
@@ -263,7 +267,8 @@ settle_missing_update(Session *session, Target *target, Row row)
 {
 	LocalRelation *local = target->local;
 
-	report_conflict(session, local, Conflict::UpdateMissing, describe_row(local, local->search, target->sent), nullptr, nullptr);
+	report_conflict(session, local, Conflict::UpdateMissing, describe_row(local, local->search, target->sent),
+	                nullptr, nullptr);
 	if (session->subscription->options.conflicts != catalog::Conflicts::ApplyRemote || !is_complete(row))
 		return;
 	read_new_row(session, target, row, local->updated);
@@ -285,7 +290,8 @@ flush_for(Session *session, const Target *target)
 bool
 goes_to_batch(Session *session, Target *target)
 {
-	if (!target->whole || target->views != nullptr || session->subscription->options.conflicts != catalog::Conflicts::Error)
+	if (!target->whole || target->views != nullptr ||
+	    session->subscription->options.conflicts != catalog::Conflicts::Error)
 		return false;
 	View *view = open_view(session, target, target->relid, true);
 	return view->lookup->index < 0 && !view->local->update_triggers && !view->local->delete_triggers;
@@ -339,7 +345,8 @@ apply_update(Session *session, const protocol::Update &message)
 	}
 	flush_batch(session, target);
 	MemoryContext saved = MemoryContextSwitchTo(locals->row);
-	read_search_row(session, target, message.old_kind != 0 ? message.old_row : message.new_row, target->local->search);
+	read_search_row(session, target, message.old_kind != 0 ? message.old_row : message.new_row,
+	                target->local->search);
 	do {
 		view = find_target_row(session, target);
 		if (view == nullptr)
@@ -372,7 +379,8 @@ apply_delete(Session *session, const protocol::Delete &message)
 		View *view = find_target_row(session, target);
 		if (view == nullptr) {
 			report_conflict(session, target->local, Conflict::DeleteMissing,
-			                describe_row(target->local, target->local->search, target->sent), nullptr, nullptr);
+			                describe_row(target->local, target->local->search, target->sent), nullptr,
+			                nullptr);
 			break;
 		}
 		watch_rewrites(session, view->local);

@@ -1,8 +1,9 @@
 /*
  * Applying rows: insert, update, delete and truncate of the publisher, through the executor's parts.
  *
- * Inserts wait in per-table buffers for table_multi_insert, across the publisher's transactions of a group; every other change of the
- * same table writes them first. All run in the local transaction that the caller has begun.
+ * Inserts wait in per-table buffers for table_multi_insert, across the publisher's transactions of a group;
+ * every other change of the same table writes them first. All run in the local transaction that the caller
+ * has begun.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */

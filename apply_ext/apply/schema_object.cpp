@@ -153,7 +153,11 @@ is_current(const SchemaWork &work, const state::Type &theirs)
 bool
 apply_type(SchemaWork &work, const state::Document<state::Type> &theirs)
 {
-	return is_current(work, theirs.value) || merge_one_type(work, theirs.value.name.oid, &theirs);
+	if (is_current(work, theirs.value))
+		return true;
+	const catalog::ObjectRow *row = load(work, type_class, theirs.value.name.oid);
+	return (row != nullptr && is_older(theirs.text, row->base)) ||
+	       merge_one_type(work, theirs.value.name.oid, &theirs);
 }
 
 bool

@@ -304,6 +304,8 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 
 	for (;;) {
 		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
+		if (sides.row != nullptr && is_older(theirs.text, sides.row->base))
+			return true;
 		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
 		Progress progress = work.skipping ? Progress::Skip
 		                    : known       ? merge_once(work, sides, &theirs.value, local_columns)

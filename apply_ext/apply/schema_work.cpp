@@ -5,6 +5,7 @@
 
 #include "core/reason.hpp"
 
+#include <charconv>
 #include <string>
 
 #include "apply_ext/apply/ddl_execute.hpp"
@@ -288,6 +289,23 @@ SchemaWork::descendants_of(const state::Relation *relation) const
 			if (oids.count(parent.oid) > 0 && oids.insert(other.value.name.oid).second)
 				below.push_back(&other.value);
 	return below;
+}
+
+bool
+is_older(std::string_view theirs, std::string_view base)
+{
+	auto position_of = [](std::string_view text) {
+		constexpr std::string_view key = "\"as_of\":";
+		std::size_t at = text.rfind(key);
+		std::uint64_t position = 0;
+
+		if (at != std::string_view::npos)
+			std::from_chars(text.data() + at + key.size(), text.data() + text.size(), position);
+		return position;
+	};
+	std::uint64_t position = position_of(theirs);
+
+	return position != 0 && position < position_of(base) && theirs.rfind("\"own\":true") == std::string_view::npos;
 }
 
 bool

@@ -82,6 +82,12 @@ void record_history(SchemaWork &work, const merge::Operation &operation, const s
  * initial copy. */
 bool has_fingerprint(std::string_view base, const std::string &fingerprint);
 
+/*
+ * Whether a state (its text) is an older one than the base: its transaction began before that which brought the base and
+ * is decoded, or applied, after it, and did not itself change the object (docs/wire.md, as_of and own).
+ */
+bool is_older(std::string_view theirs, std::string_view base);
+
 /* The role that new objects belong to. */
 Oid creation_role(const SchemaWork &work, const std::string &publisher_owner);
 

@@ -1,9 +1,9 @@
 /*
- * The state of one run of the apply worker, handed through everything below apply/: the stream's position, the publisher's transaction
- * that is being applied, the local transaction it is in, the open relations.
+ * The state of one run of the apply worker, handed through everything below apply/: the stream's position,
+ * the publisher's transaction that is being applied, the local transaction it is in, the open relations.
  *
- * Plain data in memory contexts, so that leaves may hold it across an ERROR. Two lifetimes: `context` lives as long as the worker;
- * what belongs to a local transaction is closed before it ends (relations::release).
+ * Plain data in memory contexts, so that leaves may hold it across an ERROR. Two lifetimes: `context` lives
+ * as long as the worker; what belongs to a local transaction is closed before it ends (relations::release).
  *
  * Zone: server code (plain data only).
  */
@@ -27,25 +27,27 @@ struct Relations; /* relation_map.hpp */
 /* The transaction of the publisher that is being applied. */
 struct RemoteTransaction {
 	bool active;
-	bool skipped;           /* schemasync_skip named it */
-	XLogRecPtr final_lsn;   /* of its commit (or prepare) record: what errors, refusals and schemasync_skip call it by */
+	bool skipped;         /* schemasync_skip named it */
+	XLogRecPtr final_lsn; /* of its commit (or prepare) record: what errors, refusals and schemasync_skip call
+	                         it by */
 	TimestampTz commit_time;
 	TransactionId xid;
-	int ordinal;            /* schema messages seen so far */
-	std::int64_t rows;      /* changes applied so far */
+	int ordinal;       /* schema messages seen so far */
+	std::int64_t rows; /* changes applied so far */
 };
 
 /* The local transaction: one or several of the publisher's. */
 struct Group {
 	bool open;
-	int count;              /* transactions of the publisher that are complete in it */
+	int count; /* transactions of the publisher that are complete in it */
 	std::int64_t rows;
-	int rewritten;          /* rows updated that this very transaction had written: their old versions cannot be pruned before it ends */
-	bool ends;              /* nothing more is to join it (a schema change, a truncate) */
+	int rewritten; /* rows updated that this very transaction had written: their old versions cannot be pruned
+	                  before it ends */
+	bool ends;     /* nothing more is to join it (a schema change, a truncate) */
 	TimestampTz started;
-	XLogRecPtr end_lsn;     /* of the last complete transaction of the publisher */
+	XLogRecPtr end_lsn; /* of the last complete transaction of the publisher */
 	TimestampTz commit_time;
-	TransactionId xid;      /* ... and what errors call it by */
+	TransactionId xid; /* ... and what errors call it by */
 	XLogRecPtr final_lsn;
 };
 
@@ -57,18 +59,18 @@ struct Replay {
 };
 
 struct Session {
-	MemoryContext context;  /* as long as the worker */
-	MemoryContext message;  /* one message */
-	MemoryContext error;    /* what an ERROR or refusal leaves behind */
+	MemoryContext context; /* as long as the worker */
+	MemoryContext message; /* one message */
+	MemoryContext error;   /* what an ERROR or refusal leaves behind */
 	const catalog::Subscription *subscription;
-	bool has_origin;        /* the replication origin is this session's */
-	bool running;           /* shown as active */
-	bool arrived;           /* something has since the last rest */
-	bool recovered;         /* the failures before this run are known to be over */
-	TimestampTz opened_at;  /* the stream */
-	bool wants_text;        /* an error asks for the stream to begin again without binary values */
-	TimestampTz sent_at;    /* of the message that arrived last */
-	bool binary;            /* asked of the publisher: the option, until a type differs for which only text does */
+	bool has_origin;       /* the replication origin is this session's */
+	bool running;          /* shown as active */
+	bool arrived;          /* something has since the last rest */
+	bool recovered;        /* the failures before this run are known to be over */
+	TimestampTz opened_at; /* the stream */
+	bool wants_text;       /* an error asks for the stream to begin again without binary values */
+	TimestampTz sent_at;   /* of the message that arrived last */
+	bool binary; /* asked of the publisher: the option, until a type differs for which only text does */
 
 	worker::Upstream upstream;
 	worker::Progress progress;
@@ -83,7 +85,8 @@ struct Session {
 	Replay replay;
 	ErrorPosition position;
 
-	/* A schema message that dispatch() returned to its caller; views into the message, which stays until the next call. */
+	/* A schema message that dispatch() returned to its caller; views into the message, which stays until the
+	 * next call. */
 	std::string_view schema_prefix, schema_content;
 };
 

@@ -52,14 +52,16 @@ void
 seek(Spool *spool, std::int64_t offset)
 {
 	if (BufFileSeek(spool->file, 0, offset, SEEK_SET) != 0)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not seek in the file of a streamed transaction")));
+		ereport(ERROR,
+		        (errcode_for_file_access(), errmsg("could not seek in the file of a streamed transaction")));
 }
 
 void
 read_exactly(Spool *spool, void *to, Size size)
 {
 	if (BufFileRead(spool->file, to, size) != size)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read from the file of a streamed transaction")));
+		ereport(ERROR, (errcode_for_file_access(),
+		                errmsg("could not read from the file of a streamed transaction")));
 }
 
 void
@@ -98,11 +100,13 @@ make_spools(MemoryContext context)
 	Spools *spools = static_cast<Spools *>(MemoryContextAllocZero(context, sizeof(Spools)));
 	HASHCTL control = {};
 
-	spools->context = AllocSetContextCreate(context, "schemasync streamed transactions", ALLOCSET_DEFAULT_SIZES);
+	spools->context =
+	    AllocSetContextCreate(context, "schemasync streamed transactions", ALLOCSET_DEFAULT_SIZES);
 	control.keysize = sizeof(TransactionId);
 	control.entrysize = sizeof(Spool);
 	control.hcxt = spools->context;
-	spools->by_xid = hash_create("schemasync streamed transactions", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	spools->by_xid =
+	    hash_create("schemasync streamed transactions", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	return spools;
 }
 
@@ -112,16 +116,20 @@ begin_stream_block(Spools *spools, TransactionId xid, bool first_segment)
 	bool found;
 
 	if (spools->current != nullptr)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher began a stream block within another")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher began a stream block within another")));
 	Spool *spool = static_cast<Spool *>(hash_search(spools->by_xid, &xid, HASH_ENTER, &found));
 	if (!found) {
-		memset(reinterpret_cast<char *>(spool) + sizeof(TransactionId), 0, sizeof(Spool) - sizeof(TransactionId));
+		memset(reinterpret_cast<char *>(spool) + sizeof(TransactionId), 0,
+		       sizeof(Spool) - sizeof(TransactionId));
 		MemoryContext saved = MemoryContextSwitchTo(spools->context);
 		spool->file = BufFileCreateTemp(true);
 		MemoryContextSwitchTo(saved);
 		if (!first_segment)
-			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-			                errmsg("the publisher went on with streamed transaction %u, which it had not begun", xid)));
+			ereport(
+			    ERROR,
+			    (errcode(ERRCODE_PROTOCOL_VIOLATION),
+			     errmsg("the publisher went on with streamed transaction %u, which it had not begun", xid)));
 	}
 	seek(spool, spool->length);
 	spools->current = spool;
@@ -131,7 +139,8 @@ void
 end_stream_block(Spools *spools)
 {
 	if (spools->current == nullptr)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher ended a stream block that it had not begun")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher ended a stream block that it had not begun")));
 	spools->current = nullptr;
 }
 
@@ -181,8 +190,9 @@ start_replay(Spools *spools, TransactionId xid)
 	Spool *spool = find_spool(spools, xid);
 
 	if (spool == nullptr || spools->replaying != nullptr)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-		                errmsg("the publisher committed streamed transaction %u, which it had not sent", xid)));
+		ereport(ERROR,
+		        (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		         errmsg("the publisher committed streamed transaction %u, which it had not sent", xid)));
 	seek(spool, 0);
 	spools->replaying = spool;
 	spools->offset = 0;

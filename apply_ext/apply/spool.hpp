@@ -1,8 +1,10 @@
 /*
- * Streamed transactions: large transactions of the publisher that arrive before their end. Each is kept in a temporary file until it
- * commits, and then read back in order. A rolled back savepoint cuts the file where its first change lies.
+ * Streamed transactions: large transactions of the publisher that arrive before their end. Each is kept in a
+ * temporary file until it commits, and then read back in order. A rolled back savepoint cuts the file where
+ * its first change lies.
  *
- * The files live as long as the connection: after a new one the publisher sends such transactions from their start.
+ * The files live as long as the connection: after a new one the publisher sends such transactions from their
+ * start.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -32,7 +34,8 @@ void abort_spooled(Spools *spools, TransactionId xid, TransactionId subxid);
 /* Reads a transaction back: start, then message by message. */
 void start_replay(Spools *spools, TransactionId xid);
 bool is_replaying(const Spools *spools);
-/* returns: false at the end, where the file is dropped; the message is valid until the next call, and may be written to */
+/* returns: false at the end, where the file is dropped; the message is valid until the next call, and may be
+ * written to */
 bool next_spooled(Spools *spools, std::string_view *message);
 
 /* Drops everything. */

@@ -39,12 +39,13 @@ forget_skip(Session *session)
 	act_as_worker(session->relations->locals);
 	need_snapshot(session->relations->locals);
 	catalog::Internal internal = catalog::begin_internal();
-	if (SPI_execute_with_args("UPDATE schemasync.subscription SET skip_lsn = NULL WHERE subid = $1", 1, types, values, nullptr,
-	                          false, 0) != SPI_OK_UPDATE)
+	if (SPI_execute_with_args("UPDATE schemasync.subscription SET skip_lsn = NULL WHERE subid = $1", 1, types,
+	                          values, nullptr, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not reset the transaction to be skipped");
 	catalog::end_internal(internal);
 	ereport(LOG, (errmsg("subscription \"%s\" has skipped publisher transaction %u, commit at %s",
-	                     session->subscription->name, session->remote.xid, pg::compat::lsn_text(session->remote.final_lsn))));
+	                     session->subscription->name, session->remote.xid,
+	                     pg::compat::lsn_text(session->remote.final_lsn))));
 }
 
 /* Everything is written and closed; the transaction can end. */
@@ -94,13 +95,15 @@ begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, Tr
 	RemoteTransaction *remote = &session->remote;
 
 	if (remote->active)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher began a transaction within another")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher began a transaction within another")));
 	*remote = {};
 	remote->active = true;
 	remote->final_lsn = final_lsn;
 	remote->commit_time = commit_time;
 	remote->xid = xid;
-	remote->skipped = session->subscription->skip_lsn != InvalidXLogRecPtr && session->subscription->skip_lsn == final_lsn;
+	remote->skipped =
+	    session->subscription->skip_lsn != InvalidXLogRecPtr && session->subscription->skip_lsn == final_lsn;
 	session->position.xid = xid;
 	session->position.lsn = final_lsn;
 	if (session->group.open)
@@ -125,7 +128,8 @@ void
 commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 {
 	if (!session->remote.active)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher committed a transaction that it had not begun")));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher committed a transaction that it had not begun")));
 	check_rewrites(session->remote.xid);
 	if (session->remote.skipped) {
 		need_local(session);
@@ -196,8 +200,8 @@ commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, Timesta
 }
 
 void
-rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn, TimestampTz prepare_time, XLogRecPtr end_lsn,
-                  TimestampTz rollback_time)
+rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn, TimestampTz prepare_time,
+                  XLogRecPtr end_lsn, TimestampTz rollback_time)
 {
 	commit_group(session);
 	StartTransactionCommand();
@@ -224,7 +228,8 @@ abort_local(Session *session)
 	session->group = {};
 	session->remote = {};
 	session->position.command = nullptr;
-	session->position.schema = session->position.relation = session->position.column = session->position.key = nullptr;
+	session->position.schema = session->position.relation = session->position.column = session->position.key =
+	    nullptr;
 	session->position.xid = InvalidTransactionId;
 	MemoryContextSwitchTo(session->message);
 	MemoryContextReset(session->message);

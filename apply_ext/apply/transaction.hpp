@@ -1,9 +1,10 @@
 /*
  * The publisher's transactions and the local ones they are applied in.
  *
- * Several small transactions of the publisher share a local one (a group), in order, never split. The group ends at a size, after
- * group_commit_delay, when nothing more has arrived, and after a schema change. When a group of several fails, its transactions are
- * applied again one by one, so that the error names the right one.
+ * Several small transactions of the publisher share a local one (a group), in order, never split. The group
+ * ends at a size, after group_commit_delay, when nothing more has arrived, and after a schema change. When a
+ * group of several fails, its transactions are applied again one by one, so that the error names the right
+ * one.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -29,11 +30,12 @@ void need_local(Session *session);
 /* The publisher's transaction is complete. Commits, or keeps the group open for more. */
 void commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time);
 
-/* Two-phase commit: the publisher's transaction is prepared here under a name of our own, and decided later. */
+/* Two-phase commit: the publisher's transaction is prepared here under a name of our own, and decided later.
+ */
 void prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time);
 void commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, TimestampTz commit_time);
-void rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn, TimestampTz prepare_time,
-                       XLogRecPtr end_lsn, TimestampTz rollback_time);
+void rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn,
+                       TimestampTz prepare_time, XLogRecPtr end_lsn, TimestampTz rollback_time);
 
 /* Commits the group, if one is open. The publisher's current transaction must have no change in it. */
 void commit_group(Session *session);

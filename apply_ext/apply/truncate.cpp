@@ -50,7 +50,8 @@ add_table(Session *session, Tables *tables, Oid relid)
 		tables->logged = lappend_oid(tables->logged, relid);
 }
 
-/* returns: the local table of a publisher's relation, locked as TRUNCATE needs it; InvalidOid when it is not to be applied */
+/* returns: the local table of a publisher's relation, locked as TRUNCATE needs it; InvalidOid when it is not
+ * to be applied */
 Oid
 lock_target(Session *session, Oid publisher_oid)
 {
@@ -78,8 +79,9 @@ apply_truncate(Session *session, const protocol::Truncate &message)
 		Oid relid = lock_target(session, message.relation(i));
 		if (!OidIsValid(relid))
 			continue;
-		List *tree = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? find_all_inheritors(relid, AccessExclusiveLock, nullptr)
-		                                                                : list_make1_oid(relid);
+		List *tree = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
+		                 ? find_all_inheritors(relid, AccessExclusiveLock, nullptr)
+		                 : list_make1_oid(relid);
 		foreach (cell, tree)
 			add_table(session, &tables, lfirst_oid(cell));
 	}
@@ -88,9 +90,11 @@ apply_truncate(Session *session, const protocol::Truncate &message)
 		return;
 
 	need_snapshot(session->relations->locals);
-	/* CASCADE as the publisher ran it: what refers to these tables here goes with them, or the foreign keys would stand in the way */
-	pg::compat::execute_truncate(tables.relations, tables.oids, tables.logged, message.cascade ? DROP_CASCADE : DROP_RESTRICT,
-	                             message.restart_identity, session->relations->locals->as_owner);
+	/* CASCADE as the publisher ran it: what refers to these tables here goes with them, or the foreign keys
+	 * would stand in the way */
+	pg::compat::execute_truncate(tables.relations, tables.oids, tables.logged,
+	                             message.cascade ? DROP_CASCADE : DROP_RESTRICT, message.restart_identity,
+	                             session->relations->locals->as_owner);
 	drop_snapshot(session->relations->locals);
 	foreach (cell, tables.relations)
 		table_close(static_cast<Relation>(lfirst(cell)), NoLock);

@@ -77,7 +77,8 @@ same_name(const WireType *wire, Oid local)
 [[noreturn]] void
 raise_bad_binary(const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("the publisher sent a malformed binary value: %s", what)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+	                errmsg("the publisher sent a malformed binary value: %s", what)));
 }
 
 std::uint32_t
@@ -104,8 +105,9 @@ put32(char *data, std::uint32_t value)
 }
 
 /*
- * Arrays and composite values carry the oids of their elements' types, and the publisher's oids of types that are not built in mean
- * nothing here: they are replaced by those of the local type's elements. What does not fit is left for the receive function to refuse.
+ * Arrays and composite values carry the oids of their elements' types, and the publisher's oids of types that
+ * are not built in mean nothing here: they are replaced by those of the local type's elements. What does not
+ * fit is left for the receive function to refuse.
  */
 void
 replace_type_oids(char *data, int length, Oid type)
@@ -212,7 +214,8 @@ Datum
 read_text(Reader *reader, char *data, int length, MemoryContext context)
 {
 	/* varchar(n): what has no more bytes than n characters fits */
-	if (reader->typmod >= static_cast<std::int32_t>(VARHDRSZ) && length > reader->typmod - static_cast<std::int32_t>(VARHDRSZ)) {
+	if (reader->typmod >= static_cast<std::int32_t>(VARHDRSZ) &&
+	    length > reader->typmod - static_cast<std::int32_t>(VARHDRSZ)) {
 		if (!reader->ready)
 			look_up_functions(reader, context);
 		return receive(&reader->receive, reader->receive_parameter, reader->typmod, data, length);
@@ -298,7 +301,8 @@ make_reader(Reader *reader, Form_pg_attribute column, Oid wire_type, const WireT
 		else
 			reader->binary = Binary::Convert;
 	} else if (same_name(wire_name, base)) {
-		bool nested = base >= first_own_oid && (OidIsValid(get_element_type(base)) || get_typtype(base) == TYPTYPE_COMPOSITE);
+		bool nested = base >= first_own_oid &&
+		              (OidIsValid(get_element_type(base)) || get_typtype(base) == TYPTYPE_COMPOSITE);
 		reader->binary = nested ? Binary::ReceiveNested : Binary::Receive;
 	} else {
 		reader->binary = Binary::TextOnly;

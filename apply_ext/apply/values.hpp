@@ -16,16 +16,17 @@ extern "C" {
 
 namespace schemasync::apply {
 
-/* How a binary value is read. The common types of fixed layout are read here, everything else by the type's own function. */
+/* How a binary value is read. The common types of fixed layout are read here, everything else by the type's
+ * own function. */
 enum class Binary : std::uint8_t {
-	Receive,        /* the local type's receive function */
-	ReceiveNested,  /* the same, after the publisher's type oids in it were replaced by ours */
-	Convert,        /* receive as the publisher's built-in type, then through text */
-	TextOnly,       /* the publisher's type is not known here: only text can be read */
+	Receive,       /* the local type's receive function */
+	ReceiveNested, /* the same, after the publisher's type oids in it were replaced by ours */
+	Convert,       /* receive as the publisher's built-in type, then through text */
+	TextOnly,      /* the publisher's type is not known here: only text can be read */
 	Bool,
 	Int16,
 	Int32,
-	Int64,          /* also float8 */
+	Int64, /* also float8 */
 	Timestamp,
 	Text,
 	Bytea,
@@ -34,8 +35,8 @@ enum class Binary : std::uint8_t {
 
 struct Reader {
 	Binary binary;
-	bool ready;             /* the functions below are looked up when first needed */
-	Oid type, base_type;    /* local; base_type: below its domains */
+	bool ready;          /* the functions below are looked up when first needed */
+	Oid type, base_type; /* local; base_type: below its domains */
 	std::int32_t typmod;
 	Oid wire_type;
 	FmgrInfo input;
@@ -60,8 +61,8 @@ struct WireType {
 void make_reader(Reader *reader, Form_pg_attribute column, Oid wire_type, const WireType *wire_name);
 
 /*
- * Reads one value, which is not NULL and not 'u'; allocates in the current context. May write to the byte behind the value and into it.
- * `context`: where the functions' data may live as long as the reader.
+ * Reads one value, which is not NULL and not 'u'; allocates in the current context. May write to the byte
+ * behind the value and into it. `context`: where the functions' data may live as long as the reader.
  */
 Datum read_value(Reader *reader, const protocol::Value &value, MemoryContext context);
 

@@ -1,6 +1,7 @@
 /*
- * The apply worker of a subscription: connects, hands each message to apply/, and sees to everything that is due in between: commits of
- * idle groups, feedback, reloads, draining. What goes wrong ends the run; the launcher starts the next.
+ * The apply worker of a subscription: connects, hands each message to apply/, and sees to everything that is
+ * due in between: commits of idle groups, feedback, reloads, draining. What goes wrong ends the run; the
+ * launcher starts the next.
  */
 #include "apply_ext/apply/dispatch.hpp"
 #include "apply_ext/apply/relation_map.hpp"
@@ -90,16 +91,19 @@ save(const Session *session, const char *state)
 Session *
 make_session(const catalog::Subscription *subscription)
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync apply", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context =
+	    AllocSetContextCreate(TopMemoryContext, "schemasync apply", ALLOCSET_DEFAULT_SIZES);
 	Session *session = new (MemoryContextAllocZero(context, sizeof(Session))) Session();
 
 	session->context = context;
 	session->message = AllocSetContextCreate(context, "schemasync message", ALLOCSET_DEFAULT_SIZES);
 	session->error = AllocSetContextCreate(context, "schemasync error", ALLOCSET_DEFAULT_SIZES);
-	session->upstream.context = AllocSetContextCreate(context, "schemasync connection", ALLOCSET_DEFAULT_SIZES);
+	session->upstream.context =
+	    AllocSetContextCreate(context, "schemasync connection", ALLOCSET_DEFAULT_SIZES);
 	session->subscription = subscription;
 	session->binary = subscription->options.binary;
-	session->scratch = static_cast<protocol::Scratch *>(MemoryContextAlloc(context, sizeof(protocol::Scratch)));
+	session->scratch =
+	    static_cast<protocol::Scratch *>(MemoryContextAlloc(context, sizeof(protocol::Scratch)));
 	session->relations = apply::make_relations(context, subscription->options.run_as_owner);
 	session->spools = apply::make_spools(context);
 	session->position.subscription = subscription->name;
@@ -132,7 +136,8 @@ open_stream(Session *session)
 		from = current_progress();
 	}
 	session->progress.received = from;
-	session->progress.told_write = session->progress.told_flush = session->progress.told_received = InvalidXLogRecPtr;
+	session->progress.told_write = session->progress.told_flush = session->progress.told_received =
+	    InvalidXLogRecPtr;
 	session->progress.received_at = GetCurrentTimestamp();
 	session->progress.asked = false;
 	start_stream(&session->upstream, *session->subscription, from, session->binary);
@@ -149,7 +154,8 @@ close_stream(Session *session)
 	apply::drop_spools(session->spools);
 }
 
-/* --- what is due when nothing more has arrived --------------------------------------------------------------- */
+/* --- what is due when nothing more has arrived
+ * --------------------------------------------------------------- */
 
 bool
 is_idle(const Session *session)
@@ -169,7 +175,8 @@ same_publications(const catalog::Subscription *left, const catalog::Subscription
 	return left->publications[i] == right->publications[i];
 }
 
-/* Somebody has changed the subscription. What the run was built on cannot change under it: then a new one begins. */
+/* Somebody has changed the subscription. What the run was built on cannot change under it: then a new one
+ * begins. */
 void
 reload(Session *session)
 {
@@ -221,7 +228,8 @@ watch_connection(Session *session)
 	if (TimestampDifferenceExceeds(progress->received_at, now, wal_receiver_timeout))
 		ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
 		                errmsg("nothing was heard from the publisher for longer than wal_receiver_timeout")));
-	if (!progress->asked && TimestampDifferenceExceeds(progress->received_at, now, wal_receiver_timeout / 2)) {
+	if (!progress->asked &&
+	    TimestampDifferenceExceeds(progress->received_at, now, wal_receiver_timeout / 2)) {
 		send_feedback(progress, &session->upstream, is_idle(session), true, true);
 		progress->asked = true;
 	}
@@ -299,7 +307,8 @@ rest(Session *session)
 	}
 }
 
-/* --- the messages -------------------------------------------------------------------------------------------- */
+/* --- the messages
+ * -------------------------------------------------------------------------------------------- */
 
 /* Takes a message out of its frame. returns: false when the frame was a keepalive, which is dealt with */
 bool
@@ -310,7 +319,8 @@ open_frame(Session *session, std::string_view data, std::string_view *message)
 	protocol::WireError error;
 
 	if (!protocol::parse_frame(data, frame, error))
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher sent a malformed frame: %s", error.what)));
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher sent a malformed frame: %s", error.what)));
 	session->arrived = true;
 	session->sent_at = frame.send_time;
 	progress->received = Max(progress->received, Max(frame.start_lsn, frame.end_lsn));
@@ -366,7 +376,8 @@ after_schema(Session *session, bool changed)
 	MemoryContextReset(session->message);
 }
 
-/* --- what goes wrong ------------------------------------------------------------------------------------------- */
+/* --- what goes wrong
+ * ------------------------------------------------------------------------------------------- */
 
 [[noreturn]] void
 end_refused(Session *session, const apply::Refused *refused)
@@ -400,8 +411,9 @@ end_failed(Session *session, ErrorData *error)
 }
 
 /*
- * An ERROR or refusal in a local transaction that holds more than one transaction of the publisher, or one that asks for another kind of
- * stream: the stream begins again where the last commit left it. returns: false when it is a failure
+ * An ERROR or refusal in a local transaction that holds more than one transaction of the publisher, or one
+ * that asks for another kind of stream: the stream begins again where the last commit left it. returns: false
+ * when it is a failure
  */
 bool
 goes_on(Session *session, const ErrorData *error)
@@ -412,7 +424,8 @@ goes_on(Session *session, const ErrorData *error)
 	if (!group && !session->wants_text)
 		return false;
 	ereport(LOG, (errmsg("subscription \"%s\" begins its stream again: %s", session->subscription->name,
-	                     session->wants_text ? "without binary values" : "one transaction of the publisher at a time"),
+	                     session->wants_text ? "without binary values"
+	                                         : "one transaction of the publisher at a time"),
 	              error != nullptr ? errdetail_internal("%s", error->message) : 0));
 	if (group)
 		session->single_until = session->remote.active ? session->remote.final_lsn : session->group.end_lsn;
@@ -438,7 +451,8 @@ stream(Session *session)
 		const apply::RemoteTransaction &remote = session->remote;
 		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
 		MemoryContextSwitchTo(session->error);
-		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix, session->schema_content, boundary);
+		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix,
+		                                        session->schema_content, boundary);
 		pg::call([&] { after_schema(session, changed); });
 		MemoryContextSwitchTo(session->error);
 	}

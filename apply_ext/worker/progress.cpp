@@ -20,7 +20,8 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
-/* Forgets the commits that are durable. returns: the publisher's position up to which they are; 0 when there was none. */
+/* Forgets the commits that are durable. returns: the publisher's position up to which they are; 0 when there
+ * was none. */
 XLogRecPtr
 pop_flushed(Progress *progress)
 {
@@ -46,8 +47,8 @@ XLogRecPtr
 start_progress(Progress *progress, MemoryContext context, const char *origin_name)
 {
 	progress->capacity = 64;
-	progress->pending =
-	    static_cast<Mapping *>(MemoryContextAlloc(context, sizeof(Mapping) * static_cast<Size>(progress->capacity)));
+	progress->pending = static_cast<Mapping *>(
+	    MemoryContextAlloc(context, sizeof(Mapping) * static_cast<Size>(progress->capacity)));
 
 	StartTransactionCommand();
 	RepOriginId origin = replorigin_by_name(origin_name, true);
@@ -86,7 +87,8 @@ remember_commit(Progress *progress, XLogRecPtr remote_end)
 		progress->first = 0;
 		progress->capacity *= 2;
 	}
-	progress->pending[(progress->first + progress->count) % progress->capacity] = {XactLastCommitEnd, remote_end};
+	progress->pending[(progress->first + progress->count) % progress->capacity] = {XactLastCommitEnd,
+	                                                                               remote_end};
 	progress->count++;
 	progress->committed = true;
 }
@@ -117,7 +119,8 @@ send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool for
 	if (!force && !news && !due)
 		return;
 
-	protocol::StatusUpdate reply = protocol::status_update(progress->received, flushed, written, now, request);
+	protocol::StatusUpdate reply =
+	    protocol::status_update(progress->received, flushed, written, now, request);
 	send_reply(upstream, {reply.data(), reply.size()});
 	progress->told_write = written;
 	progress->told_flush = flushed;

@@ -1,8 +1,9 @@
 /*
  * How far the subscription has come, and what the publisher may forget.
  *
- * The replication origin holds the end of the last applied transaction, written by the very commit that applied it. The publisher is
- * told only what is durable here: each local commit's position is remembered beside the publisher's until the local WAL is flushed.
+ * The replication origin holds the end of the last applied transaction, written by the very commit that
+ * applied it. The publisher is told only what is durable here: each local commit's position is remembered
+ * beside the publisher's until the local WAL is flushed.
  *
  * Zone: server code (leaves: may ereport, plain data only).
  */
@@ -17,19 +18,20 @@ struct Mapping {
 };
 
 struct Progress {
-	XLogRecPtr received;         /* end of what has arrived */
-	TimestampTz received_at;     /* local time */
-	bool asked;                  /* a reply was asked for since */
+	XLogRecPtr received;     /* end of what has arrived */
+	TimestampTz received_at; /* local time */
+	bool asked;              /* a reply was asked for since */
 	XLogRecPtr told_write, told_flush, told_received;
 	TimestampTz told_at;
 
-	bool committed;              /* something was, in this run */
+	bool committed; /* something was, in this run */
 	/* commits that may not be durable yet: a ring in the worker's context */
 	Mapping *pending;
 	int capacity, first, count;
 };
 
-/* Takes the origin for this session. returns: the position from which to stream, 0 when nothing was applied yet. Runs a transaction. */
+/* Takes the origin for this session. returns: the position from which to stream, 0 when nothing was applied
+ * yet. Runs a transaction. */
 XLogRecPtr start_progress(Progress *progress, MemoryContext context, const char *origin_name);
 
 /* The origin's position after more was applied. */
@@ -42,7 +44,8 @@ void set_origin_position(XLogRecPtr remote_end, TimestampTz committed_at);
 void remember_commit(Progress *progress, XLogRecPtr remote_end);
 
 /*
- * Tells the publisher how far everything is, if that is news, or force is set, or wal_receiver_status_interval has passed.
+ * Tells the publisher how far everything is, if that is news, or force is set, or
+ * wal_receiver_status_interval has passed.
  *
  * applied_all: nothing received is still to be applied, so what was received counts as done
  * request:     ask for an answer

@@ -19,18 +19,19 @@ namespace {
 // ---- leaves: may ereport; plain data only ----
 
 /*
- * A long DDL command or a wait for a lock must not cost the connection, so the walsender is told not to give up on a receiver that is
- * silent; a peer that is really gone is found by TCP. All are parameters that any user may set for a session.
+ * A long DDL command or a wait for a lock must not cost the connection, so the walsender is told not to give
+ * up on a receiver that is silent; a peer that is really gone is found by TCP. All are parameters that any
+ * user may set for a session.
  */
 constexpr const char *session_settings[] = {
-	"SET wal_sender_timeout = 0",
-	"SET tcp_keepalives_idle = 60",
-	"SET tcp_keepalives_interval = 10",
-	"SET tcp_keepalives_count = 6",
-	/* text values must read the same here, whatever the publisher's defaults are */
-	"SET datestyle = 'ISO'",
-	"SET intervalstyle = 'postgres'",
-	"SET extra_float_digits = 3",
+    "SET wal_sender_timeout = 0",
+    "SET tcp_keepalives_idle = 60",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 6",
+    /* text values must read the same here, whatever the publisher's defaults are */
+    "SET datestyle = 'ISO'",
+    "SET intervalstyle = 'postgres'",
+    "SET extra_float_digits = 3",
 };
 
 void
@@ -44,9 +45,10 @@ check_identity(Publisher *publisher, const catalog::Subscription &subscription)
 	if (subscription.system_identifier != nullptr && subscription.system_identifier[0] != '\0' &&
 	    strcmp(subscription.system_identifier, rows.values[0][0]) != 0)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("the publisher of subscription \"%s\" is another server than before", subscription.name),
-		                errdetail("Its system identifier is %s; the subscription was made with %s.", rows.values[0][0],
-		                          subscription.system_identifier)));
+		                errmsg("the publisher of subscription \"%s\" is another server than before",
+		                       subscription.name),
+		                errdetail("Its system identifier is %s; the subscription was made with %s.",
+		                          rows.values[0][0], subscription.system_identifier)));
 }
 
 /* publication_names: a list of quoted identifiers within a quoted literal */
@@ -108,7 +110,8 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 	if (server_version >= 160000)
 		append_literal(&command, "origin", subscription.options.origin_none ? "none" : "any");
 	append_literal(&command, "schemasync", "1");
-	append_literal(&command, "rewrites", subscription.options.policy.rewrites == Choice::Carry ? "carry" : "refuse");
+	append_literal(&command, "rewrites",
+	               subscription.options.policy.rewrites == Choice::Carry ? "carry" : "refuse");
 	appendStringInfoChar(&command, ')');
 	return command.data;
 }
@@ -117,8 +120,8 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 void
 wait_socket(PGconn *connection, int events)
 {
-	int result = WaitLatchOrSocket(MyLatch, events | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, PQsocket(connection), 0,
-	                               PG_WAIT_EXTENSION);
+	int result = WaitLatchOrSocket(MyLatch, events | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, PQsocket(connection),
+	                               0, PG_WAIT_EXTENSION);
 
 	if (result & WL_LATCH_SET) {
 		ResetLatch(MyLatch);
@@ -181,8 +184,8 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 	MemoryContext saved = MemoryContextSwitchTo(upstream->context);
 	char *application = psprintf("schemasync apply %s", subscription.name);
 
-	upstream->publisher =
-	    connect(subscription.conninfo, Protocol::Replication, application, !superuser_arg(subscription.owner));
+	upstream->publisher = connect(subscription.conninfo, Protocol::Replication, application,
+	                              !superuser_arg(subscription.owner));
 	PGconn *connection = upstream->publisher->connection;
 	upstream->server_version = PQserverVersion(connection);
 	for (const char *setting : session_settings)
@@ -255,7 +258,8 @@ send_reply(Upstream *upstream, std::string_view reply)
 {
 	PGconn *connection = upstream->publisher->connection;
 
-	if (PQputCopyData(connection, reply.data(), static_cast<int>(reply.size())) <= 0 || PQflush(connection) < 0)
+	if (PQputCopyData(connection, reply.data(), static_cast<int>(reply.size())) <= 0 ||
+	    PQflush(connection) < 0)
 		raise_publisher_error(connection, nullptr, "could not send to the publisher");
 }
 

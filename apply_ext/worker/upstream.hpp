@@ -18,19 +18,21 @@ extern "C" {
 namespace schemasync::worker {
 
 struct Upstream {
-	Publisher *publisher;   /* nullptr: not connected */
-	MemoryContext context;  /* owns the connection */
-	int server_version;     /* as PQserverVersion */
-	char *message;          /* libpq's buffer of the message handed out last */
+	Publisher *publisher;  /* nullptr: not connected */
+	MemoryContext context; /* owns the connection */
+	int server_version;    /* as PQserverVersion */
+	char *message;         /* libpq's buffer of the message handed out last */
 };
 
 /*
- * Connects, checks that the publisher is still the one that the subscription was made with, and starts the stream.
+ * Connects, checks that the publisher is still the one that the subscription was made with, and starts the
+ * stream.
  *
  * from:   position; 0 leaves it to the slot
  * errors: the publisher's, or connection_failure
  */
-void start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from, bool binary);
+void start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from,
+                  bool binary);
 
 /* Closes the connection, if there is one. */
 void stop_stream(Upstream *upstream);
@@ -38,12 +40,14 @@ void stop_stream(Upstream *upstream);
 /*
  * The next CopyData of the stream, without waiting.
  *
- * returns: false when nothing more has arrived; else a view that lasts until the next call. The byte behind it may be written to.
- * errors:  connection_failure when the stream has ended, the publisher's error when it sent one
+ * returns: false when nothing more has arrived; else a view that lasts until the next call. The byte behind
+ * it may be written to. errors:  connection_failure when the stream has ended, the publisher's error when it
+ * sent one
  */
 bool next_message(Upstream *upstream, std::string_view *message);
 
-/* Waits until something arrives, the latch is set, or the time is over. returns: whether the time was over. */
+/* Waits until something arrives, the latch is set, or the time is over. returns: whether the time was over.
+ */
 bool wait_for_message(Upstream *upstream, long timeout_ms);
 
 void send_reply(Upstream *upstream, std::string_view reply);

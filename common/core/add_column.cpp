@@ -108,6 +108,11 @@ RelationMerge::add_column(const state::Column &column)
 	bool evaluated = fill == Fill::Evaluate || column.generated != 0;
 	if (!prove_type(operation, column.type, column.collation) || !prove(operation, value, evaluated))
 		return teach(operation, shown_table());
+	std::string why;
+	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {
+		refuse(operation, Reason::LocalDrift, "What it is generated from differs: " + why + ".");
+		return teach(operation, shown_table());
+	}
 	if (column.generated == 'v' && facts_.server_version() != 0 && facts_.server_version() < 180000) {
 		refuse(operation, Reason::UnsupportedObject,
 		       "The subscriber's server has no virtual generated columns.");
@@ -214,7 +219,7 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 	    on_column(Op::AddColumn, column.name,
 	              "column " + sql::shown(column.name) + " " + column.type.sql + " was added");
 	/* with drop_column = keep it may be one that was dropped there and still has its old values here */
-	bool kept = policy_.drop_column == Choice::Keep && has_rows() && !input_.resumed;
+	bool kept = policy_.drop_column == Choice::Keep && column.local && has_rows() && !input_.resumed;
 	bool free = local.publisher == 0 && local.column != nullptr && !kept;
 	if (free &&
 	    (same_local_type(column.type, local.column->type) ||

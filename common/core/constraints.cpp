@@ -180,6 +180,45 @@ RelationMerge::rename_constraints()
 	}
 }
 
+/* Not-null constraints come and go with the column's own flag; their names and validity are theirs alone. */
+void
+RelationMerge::not_null_constraints()
+{
+	auto find = [](const state::Relation &relation, auto matches) -> const state::Constraint * {
+		for (const state::Constraint &constraint : relation.constraints)
+			if (constraint.type == 'n' && matches(constraint))
+				return &constraint;
+		return nullptr;
+	};
+	for (const state::Constraint &theirs : theirs_->constraints) {
+		const state::Constraint *base =
+		    theirs.type != 'n'
+		        ? nullptr
+		        : find(*base_, [&](const state::Constraint &c) { return c.oid == theirs.oid; });
+		const state::Constraint *ours =
+		    base == nullptr ? nullptr
+		                    : find(*ours_, [&](const state::Constraint &c) { return c.name == base->name; });
+		/* a server before 18 has none */
+		if (base == nullptr || ours == nullptr || ours->inhcount > 0)
+			continue;
+		std::string identity = sql::shown(theirs.name) + " on " + shown_table();
+		if (base->name != theirs.name)
+			add(Op::RenameConstraint, identity,
+			    "constraint " + sql::shown(base->name) + " was renamed to " + sql::shown(theirs.name))
+			    .sql = {
+			    alter("RENAME CONSTRAINT " + sql::ident(base->name) + " TO " + sql::ident(theirs.name))};
+		if (!base->validated && theirs.validated && !ours->validated)
+			add(Op::ValidateConstraint, identity,
+			    "not-null constraint " + sql::shown(theirs.name) + " was validated")
+			    .sql = {alter("VALIDATE CONSTRAINT " + sql::ident(theirs.name))};
+		if (base->no_inherit != theirs.no_inherit && ours->no_inherit != theirs.no_inherit)
+			add(Op::AlterConstraint, identity,
+			    "not-null constraint " + sql::shown(theirs.name) + " was altered")
+			    .sql = {alter("ALTER CONSTRAINT " + sql::ident(theirs.name) +
+			                  (theirs.no_inherit ? " NO INHERIT" : " INHERIT"))};
+	}
+}
+
 /* Keys first, what refers to other tables last. */
 void
 RelationMerge::add_constraints()

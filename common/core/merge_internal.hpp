@@ -114,16 +114,18 @@ private:
 	std::string renamed(std::string_view expression) const;
 	bool same_expression(const std::optional<state::Expression> &base,
 	                     const std::optional<state::Expression> &theirs) const;
+	void find_interacting();
 	void finish();
 
 	/* --- the parts --- */
-	void create();              /* table.cpp */
-	void adopt();               /* table.cpp */
-	void drop();                /* table.cpp */
-	void table_names();         /* table.cpp */
-	void table_detach();        /* table.cpp */
-	void table_properties();    /* table.cpp */
-	void table_parents();       /* table.cpp */
+	void create();           /* table.cpp */
+	void adopt();            /* table.cpp */
+	void drop();             /* table.cpp */
+	void table_names();      /* table.cpp */
+	void table_detach();     /* table.cpp */
+	void table_properties(); /* table.cpp */
+	void table_parents();    /* table.cpp */
+	void refuse_without_identity(Operation &operation);
 	void replica_identity();    /* table.cpp */
 	void table_rewrite();       /* table.cpp */
 	void unsupported_changes(); /* table.cpp */
@@ -143,7 +145,9 @@ private:
 	                 const LocalColumn &local, std::string &using_clause);
 	bool carry_type(Operation &operation, const state::Column &theirs, const LocalColumn &local,
 	                std::string &using_clause);
-	bool names_agree(std::string &why);
+	/* Whether each column that the expression names is the subscriber's of that name and has the same type
+	 * (as in `types`). */
+	bool columns_agree(const state::Expression &expression, const state::Relation &types, std::string &why);
 	void column_attributes(); /* column_attributes.cpp */
 	void generated(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void identity(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
@@ -155,6 +159,7 @@ private:
 	void drop_constraints();
 	void rename_constraints();
 	void add_constraints();
+	void not_null_constraints();
 	void add_constraint(const Triple<state::Constraint> &triple);
 	void alter_constraint(const Triple<state::Constraint> &triple);
 	void match_indexes(); /* indexes.cpp */
@@ -180,10 +185,10 @@ private:
 Operation &add_operation(Result &result, Op op, const std::string &identity, std::string change);
 const LocalFacts &no_facts();
 
-/* Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is
- * proven. */
 /* Several expressions that are read together (of an index, an exclusion constraint) as one text. */
 std::optional<state::Expression> in_parentheses(std::optional<state::Expression> expressions);
+/* Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is
+ * proven. */
 bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
            const LocalFacts &facts);
 /* The same for a type and a collation: both there, and what they claim to be. */

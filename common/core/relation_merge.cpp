@@ -92,6 +92,7 @@ RelationMerge::run()
 		drop_columns();
 		rename_columns();
 		rename_constraints();
+		not_null_constraints();
 		rename_indexes();
 		change_types();
 		add_columns();
@@ -106,14 +107,45 @@ RelationMerge::run()
 	return std::move(result_);
 }
 
+/* Of commands that nobody saw, not even the order is known: one that rewrote rows may have read what another
+ * made. */
+void
+RelationMerge::find_interacting()
+{
+	auto unproven = [](const Operation &operation) {
+		return operation.verdict == Verdict::Refuse &&
+		       (operation.reason == Reason::TypeChangeUnproven ||
+		        operation.reason == Reason::VolatileDefault ||
+		        operation.reason == Reason::DefaultUnreadable || operation.reason == Reason::RewriteUnproven);
+	};
+	auto &found = result_.operations;
+	if (command_.captured || std::count_if(found.begin(), found.end(), unproven) < 2)
+		return;
+	for (Operation &operation : found)
+		if (unproven(operation)) {
+			refuse(
+			    operation, Reason::MultiShapeUnordered,
+			    operation.detail +
+			        " Other changes of the table came with it, in an order that no event trigger recorded.");
+			teach(operation, shown_table());
+		}
+}
+
 void
 RelationMerge::finish()
 {
-	if (theirs_ != nullptr)
-		for (const state::Column &column : theirs_->columns)
-			if (const LocalColumn *local = local_of(column.attnum))
-				result_.local_columns.emplace_back(column.attnum, local->name);
+	find_interacting();
 	apply_schema_changes(result_, policy_);
+	if (theirs_ == nullptr)
+		return;
+	/* nothing is done: the subscriber's columns are named as they were */
+	if (policy_.schema_changes == SchemaChanges::Ignore && ours_ != nullptr) {
+		columns_.clear();
+		load_columns();
+	}
+	for (const state::Column &column : theirs_->columns)
+		if (const LocalColumn *local = local_of(column.attnum))
+			result_.local_columns.emplace_back(column.attnum, local->name);
 }
 
 void

@@ -54,6 +54,19 @@ add_constraint_sql(const state::Relation &relation, const state::Constraint &con
 	       " " + constraint.definition;
 }
 
+/* From 18 on NOT NULL has a name; before, the syntax takes one and forgets it. */
+std::string
+not_null_clause(const state::Relation &relation, const state::Column &column)
+{
+	if (!column.not_null)
+		return "";
+	for (const state::Constraint &constraint : relation.constraints)
+		if (constraint.type == 'n' && constraint.columns == std::vector<AttrNumber>{column.attnum})
+			return " CONSTRAINT " + sql::ident(constraint.name) + " NOT NULL" +
+			       (constraint.no_inherit ? " NO INHERIT" : "");
+	return " NOT NULL";
+}
+
 std::string
 create_table(const state::Relation &relation)
 {
@@ -61,7 +74,7 @@ create_table(const state::Relation &relation)
 	std::vector<std::string> parts;
 	for (const state::Column &column : relation.columns)
 		if (!comes_from_parent(relation, column) && !relation.of_type)
-			parts.push_back("\n\t" + column_clause(column, true, true));
+			parts.push_back("\n\t" + column_clause(column, true, false) + not_null_clause(relation, column));
 	std::string result = relation.persistence == 'u' ? "CREATE UNLOGGED TABLE " : "CREATE TABLE ";
 	result += sql::qualified(relation.name);
 	if (relation.of_type)

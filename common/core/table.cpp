@@ -81,7 +81,7 @@ RelationMerge::create()
 			refuse(operation, Reason::UnsupportedObject, "The definition of a constraint is not one clause.");
 			check(false);
 		}
-		check(proven && prove(operation, constraint.expr, true));
+		check(proven && prove(operation, in_parentheses(constraint.expr), true));
 		bool itself = constraint.references && constraint.references->oid == theirs_->name.oid;
 		if (proven && constraint.references && !itself && policy_.constraints != Choice::Ignore &&
 		    !facts_.table_exists(constraint.references->schema, constraint.references->name)) {
@@ -92,7 +92,7 @@ RelationMerge::create()
 		}
 	}
 	for (const state::Index &index : theirs_->indexes)
-		check(proven && (index.constraint != 0 || prove(operation, index.expr, true)));
+		check(proven && (index.constraint != 0 || prove(operation, in_parentheses(index.expr), true)));
 	for (const state::Name &parent : theirs_->parents)
 		if (proven && !facts_.table_exists(parent.schema, parent.name)) {
 			refuse(operation, Reason::MissingObject,
@@ -149,8 +149,8 @@ RelationMerge::adopt()
 		differences.push_back("one is partitioned and the other is not");
 	if (!differences.empty()) {
 		refuse(operation, Reason::LocalNameTaken,
-		       "The subscriber has a table of that name that does not fit: " +
-		           sql::join(differences, "; ") + ".");
+		       "The subscriber has a table of that name that does not fit: " + sql::join(differences, "; ") +
+		           ".");
 		operation.suggested_sql = alter("RENAME TO " + sql::ident(name_ + "_local"));
 		return teach(operation, shown_table());
 	}
@@ -351,16 +351,31 @@ RelationMerge::table_properties()
 	flag(base_->force_rls, theirs_->force_rls, ours_->force_rls, "forced row security",
 	     "FORCE ROW LEVEL SECURITY", "NO FORCE ROW LEVEL SECURITY");
 	replica_identity();
-	if (base_->of_type.has_value() != theirs_->of_type.has_value()) {
+	auto type_oid = [](const std::optional<state::Name> &type) { return type ? type->oid : 0; };
+	if (type_oid(base_->of_type) != type_oid(theirs_->of_type)) {
 		Operation &operation = on_table(Op::ChangeTableType,
 		                                "table " + shown_table() +
 		                                    (theirs_->of_type ? " is of a type" : " is no longer of a type"));
-		if (theirs_->of_type.has_value() == ours_->of_type.has_value())
+		if (theirs_->of_type.has_value() == ours_->of_type.has_value() &&
+		    (!theirs_->of_type || theirs_->of_type->name == ours_->of_type->name))
 			satisfy(operation, "The subscriber's table is so.");
 		else
 			operation.sql = {
 			    alter(theirs_->of_type ? "OF " + sql::qualified(*theirs_->of_type) : std::string("NOT OF"))};
 	}
+}
+
+void
+RelationMerge::refuse_without_identity(Operation &operation)
+{
+	refuse(operation, Reason::UnsupportedObject,
+	       "The table has no replica identity any more: rows that are updated or deleted could not be found "
+	       "here.");
+	operation.hint =
+	    "On the publisher give the table a replica identity: a key that is not deferrable, or ALTER TABLE " +
+	    shown_table() + " REPLICA IDENTITY FULL.\n" +
+	    "Repeat on the subscriber the updates and deletes that came between.\n"
+	    "SELECT schemasync_resume('{subscription}');";
 }
 
 void
@@ -376,6 +391,14 @@ RelationMerge::replica_identity()
 			if (triple.theirs == wanted)
 				local = triple.ours;
 	}
+	/* a deferrable key is none; a key that is gone may be on the way to another one */
+	bool deferrable = std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(),
+	                              [](const state::Constraint &c) { return c.type == 'p' && c.deferrable; });
+	if (theirs_->replica_identity == 'd' && deferrable && theirs_->identity_columns.empty() &&
+	    !base_->identity_columns.empty() && !input_.resumed)
+		return refuse_without_identity(
+		    on_table(Op::SetReplicaIdentity,
+		             "the primary key of " + shown_table() + " is deferrable and no replica identity"));
 	bool other_index =
 	    theirs_->replica_identity == 'i' && base_->replica_identity_index != theirs_->replica_identity_index;
 	if (base_->replica_identity == theirs_->replica_identity && !other_index)
@@ -396,6 +419,8 @@ RelationMerge::replica_identity()
 		return;
 	}
 	/* its index was dropped: there is no identity any more, and nothing to set here */
+	if (wanted == nullptr && !base_->identity_columns.empty() && !input_.resumed)
+		return refuse_without_identity(operation);
 	if (wanted == nullptr)
 		return ignore(operation, "The index of the replica identity is gone on the publisher.");
 	if (local != nullptr && ours_->replica_identity == 'i' && local->replica_identity)

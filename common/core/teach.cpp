@@ -37,6 +37,10 @@ run(const Operation &operation)
 std::vector<std::string>
 steps(const Operation &operation, std::string_view table)
 {
+	if (operation.op == Op::PublishColumn)
+		return {"Copy the table afresh, which brings the column's values: SELECT "
+		        "schemasync_resync('{subscription}', " +
+		        sql::literal(table) + ");"};
 	switch (operation.reason) {
 	case Reason::VolatileDefault:
 	case Reason::DefaultUnreadable:
@@ -70,7 +74,8 @@ steps(const Operation &operation, std::string_view table)
 	case Reason::PolicyRefuse:
 		return {run(operation), std::string(resume),
 		        "Or accept it without a change of the subscriber: SELECT schemasync_resolve(refusal_id, "
-		        "'skip');"};
+		        "'skip') FROM "
+		        "schemasync_refusals WHERE subscription = '{subscription}' AND status = 'open';"};
 	default:
 		return {run(operation), std::string(resume), with_resync(table)};
 	}

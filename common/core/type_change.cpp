@@ -165,6 +165,12 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 		operation.suggested_sql.clear();
 		return false;
 	}
+	/* the statement for the parent reached it: the type of an inherited column is not changed in the child */
+	if (theirs.inhcount > 0 && !ours_->parents.empty() && (there || wider)) {
+		satisfy(operation, "It was changed with the parent table.");
+		operation.suggested_sql.clear();
+		return false;
+	}
 	Reason reason = retyped ? Reason::TypeChangeUnproven : Reason::RewriteUnproven;
 	auto refused = [&](Reason why, std::string detail) {
 		refuse(operation, why, std::move(detail));
@@ -197,7 +203,7 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 			if (const state::Column *now = find_column(*theirs_, column.attnum))
 				column.name = now->name;
 		effect = conversion(*hint->expr, before);
-		if (effect.effect != Effect::Unknown && !names_agree(effect.why))
+		if (effect.effect != Effect::Unknown && !columns_agree(*hint->expr, before, effect.why))
 			effect.effect = Effect::Unknown;
 		using_clause = " USING " + hint->expr->sql;
 	} else if (base.type.oid == theirs.type.oid && base.type.typmod == theirs.type.typmod) {
@@ -265,16 +271,30 @@ RelationMerge::carry_type(Operation &operation, const state::Column &theirs, con
 	return true;
 }
 
-/* A USING expression names the publisher's columns: each must be the subscriber's column of that name. */
+/* An expression names the publisher's columns; over a column of another type it may give another result. */
 bool
-RelationMerge::names_agree(std::string &why)
+RelationMerge::columns_agree(const state::Expression &expression, const state::Relation &types,
+                             std::string &why)
 {
-	for (const state::Column &theirs : theirs_->columns) {
-		const LocalColumn *named = local_named(theirs.name);
-		if (find_column(*base_, theirs.attnum) != nullptr && named != nullptr &&
-		    named->publisher != theirs.attnum) {
-			why = "the subscriber's column " + sql::shown(theirs.name) + " is not the publisher's";
-			return false;
+	auto all = sql::tokens(expression.sql);
+	if (!all)
+		return false;
+	for (const sql::Token &token : *all) {
+		if (token.kind != sql::Token::Kind::Word && token.kind != sql::Token::Kind::QuotedWord)
+			continue;
+		for (const state::Column &theirs : types.columns) {
+			if (token.text != theirs.name && token.text != sql::ident(theirs.name))
+				continue;
+			const LocalColumn *named = local_named(theirs.name);
+			if (named == nullptr || named->publisher != theirs.attnum) {
+				why = "the subscriber's column " + sql::shown(theirs.name) + " is not the publisher's";
+				return false;
+			}
+			if (named->column != nullptr && !same_local_type(theirs.type, named->column->type)) {
+				why = "the subscriber's column " + sql::shown(theirs.name) + " is " +
+				      named->column->type.sql + ", not " + theirs.type.sql;
+				return false;
+			}
 		}
 	}
 	return true;

@@ -481,6 +481,30 @@ TEST(MergeColumns, SchemaChangesRefuseAndIgnore)
 	EXPECT_EQ(scene.sql(), "");
 }
 
+TEST(MergeColumns, IgnoredChangesLeaveTheSubscribersNames)
+{
+	Scene scene;
+	at(scene.theirs, 2).name = "z";
+	scene.theirs.columns.push_back(column(4, "c"));
+	scene.policy.schema_changes = SchemaChanges::Ignore;
+	scene.run();
+	EXPECT_EQ(scene.result.local_columns,
+	          (std::vector<std::pair<AttrNumber, std::string>>{{1, "id"}, {2, "a"}, {3, "b"}}));
+}
+
+TEST(MergeColumns, AKeptColumnIsNotTakenForANewOne)
+{
+	Scene scene;
+	scene.policy.drop_column = Choice::Keep;
+	remove(scene.theirs, 3);
+	scene.theirs.columns.push_back(column(4, "b"));
+	EXPECT_EQ(scene.verdicts(), "drop_column ignore; add_column refuse local_name_taken");
+	remove(scene.base, 3);
+	EXPECT_EQ(scene.verdicts(), "add_column refuse local_name_taken");
+	scene.resumed = true;
+	EXPECT_EQ(scene.verdicts(), "add_column satisfied");
+}
+
 TEST(MergeColumns, AddressesTheSubscribersColumnsByNameWhateverTheirOrder)
 {
 	Scene scene;

@@ -132,6 +132,11 @@ TEST(MergeTable, HaltsWhenWhatATableNeedsIsMissing)
 	scene = {};
 	scene.facts.relations = {"public.t"};
 	EXPECT_EQ(scene.verdicts(), "create_table refuse local_name_taken");
+	/* the expressions of an index are read together */
+	scene = {};
+	scene.theirs.indexes = {index(5, "i", "USING btree (lower(a), lower(b))")};
+	scene.theirs.indexes[0].expr = expression("lower(a), lower(b)");
+	EXPECT_EQ(scene.verdicts(), "create_table forward");
 	scene = {};
 	scene.theirs.relkind = 'v';
 	EXPECT_EQ(scene.verdicts(), "unsupported ignore");
@@ -257,6 +262,35 @@ TEST(MergeTable, ReplicaIdentity)
 	scene.theirs.indexes.clear();
 	scene.theirs.replica_identity_index = 0;
 	EXPECT_EQ(scene.verdicts(), "set_replica_identity ignore");
+}
+
+TEST(MergeTable, HaltsWhenTheReplicaIdentityIsLost)
+{
+	Scene scene;
+	scene.all([](Relation &r) {
+		r.replica_identity = 'i';
+		r.replica_identity_index = 9;
+		r.identity_columns = {1};
+		r.indexes = {index(9, "t_id", "USING btree (id)", true, {1})};
+	});
+	scene.theirs.indexes.clear();
+	scene.theirs.replica_identity_index = 0;
+	scene.theirs.identity_columns.clear();
+	EXPECT_EQ(scene.verdicts(), "drop_index forward; set_replica_identity refuse unsupported_object");
+	scene.resumed = true;
+	EXPECT_FALSE(scene.run().refused());
+
+	Scene key;
+	key.all([](Relation &r) {
+		r.identity_columns = {1}, r.constraints = {constraint(1, "t_pkey", 'p', "PRIMARY KEY (id)", {1})};
+	});
+	key.theirs.identity_columns.clear();
+	key.theirs.constraints[0] = constraint(2, "t_pkey", 'p', "PRIMARY KEY (id) DEFERRABLE", {1});
+	key.theirs.constraints[0].deferrable = true;
+	EXPECT_TRUE(key.run().refused());
+	/* a key on the way to another */
+	key.theirs.constraints.clear();
+	EXPECT_EQ(key.verdicts(), "drop_constraint forward");
 }
 
 TEST(MergeTable, PartitionsAndParents)
@@ -394,6 +428,20 @@ TEST(MergeConstraints, NotNullConstraintsAreToldByTheColumn)
 	EXPECT_EQ(scene.sql(), alter + "ALTER COLUMN \"a\" SET NOT NULL;\n");
 	scene.facts.version = 180000;
 	EXPECT_EQ(scene.sql(), alter + "ADD CONSTRAINT \"t_a_nn\" NOT NULL \"a\";\n");
+}
+
+TEST(MergeConstraints, NotNullConstraintsHaveNamesFrom18On)
+{
+	Scene scene;
+	scene.all([](Relation &r) { r.constraints = {constraint(9, "t_id_not_null", 'n', "NOT NULL id", {1})}; });
+	EXPECT_EQ(scene.verdicts(), "");
+	scene.theirs.constraints[0].name = "must";
+	EXPECT_EQ(scene.sql(), alter + "RENAME CONSTRAINT \"t_id_not_null\" TO \"must\";\n");
+	scene.ours.constraints.clear();
+	EXPECT_EQ(scene.verdicts(), "");
+	CreateScene create;
+	create.theirs.constraints = scene.theirs.constraints;
+	EXPECT_NE(create.sql().find("\"id\" integer CONSTRAINT \"must\" NOT NULL"), std::string::npos);
 }
 
 /* ---- indexes ---- */

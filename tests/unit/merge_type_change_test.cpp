@@ -256,11 +256,42 @@ TEST(TypeChange, AUsingNamesThePublishersColumns)
 	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
 }
 
+TEST(TypeChange, AUsingOverAColumnOfAnotherTypeIsNotProven)
+{
+	Scene scene = change(integer, bigint);
+	use(scene, "(a / b)");
+	at(scene.ours, 3).type = builtin("numeric");
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
+	EXPECT_NE(scene.result.operations[0].detail.find("column b is numeric, not integer"), std::string::npos);
+}
+
 TEST(TypeChange, CollationAlone)
 {
 	Scene scene = change(text, text, false);
 	at(scene.theirs, 2).collation = "\"C\"";
 	EXPECT_EQ(scene.sql(), prefix + "TYPE text COLLATE \"C\";\n");
+}
+
+TEST(TypeChange, AnInheritedColumnIsChangedWithItsParent)
+{
+	Scene scene = change(integer, integer);
+	scene.all([](Relation &r) {
+		r.parents = {{5, "public", "root"}}, at(r, 2).inhcount = 1, at(r, 2).local = false;
+	});
+	use(scene, "(a * 2)");
+	EXPECT_EQ(scene.verdicts(), "rewrite_column satisfied");
+	scene.ours.parents.clear();
+	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
+}
+
+TEST(TypeChange, UnseenChangesThatInteractHaltTogether)
+{
+	Scene scene = change(integer, bigint);
+	at(scene.theirs, 3).type = bigint;
+	scene.command = {};
+	EXPECT_EQ(
+	    scene.verdicts(),
+	    "alter_column_type refuse multi_shape_unordered; alter_column_type refuse multi_shape_unordered");
 }
 
 TEST(TypeChange, LocalDependentsHalt)

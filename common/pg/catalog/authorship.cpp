@@ -126,7 +126,7 @@ append_tail(StringInfo out, int start, const List *unhashed, bool own, const Rea
 	}
 	if (reading == nullptr || reading->as_of == 0)
 		return;
-	json::number(out, "as_of", static_cast<int64>(reading->as_of));
+	json::number(out, "as_of", static_cast<int64>(own && reading->commit != 0 ? reading->commit : reading->as_of));
 	json::boolean(out, "own", own);
 }
 
