@@ -106,7 +106,12 @@ RelationMerge::add_column(const state::Column &column)
 	Fill fill = fill_of(column, constant);
 	const std::optional<state::Expression> &value = effective_default(column);
 	bool evaluated = fill == Fill::Evaluate || column.generated != 0;
-	if (!prove_type(operation, column.type, column.collation) || !prove(operation, value, evaluated))
+	if (!prove_type(operation, column.type, column.collation))
+		return teach(operation, shown_table());
+	/* before its default is looked at: that a serial's sequence is missing too is not what stands in the way */
+	if (fill == Fill::PerRow && !input_.rows_follow)
+		return refuse_fill(operation, column, fill);
+	if (!prove(operation, value, evaluated))
 		return teach(operation, shown_table());
 	std::string why;
 	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {

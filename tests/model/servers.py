@@ -90,10 +90,6 @@ class Server:
             raise ServerError("%s: %s\n%s" % (self.name, errors, sql if len(sql) < 2000 else ""))
         return out
 
-    def run_file(self, database, path):
-        with open(path, encoding="utf-8") as f:
-            return self.run(database, f.read())
-
 
 class Session:
     """One psql that stays connected: statements are sent one by one, so transactions can be left open."""
