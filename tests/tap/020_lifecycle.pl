@@ -152,7 +152,7 @@ $pub->safe_psql('postgres', 'INSERT INTO k VALUES (1)');
 $sub->poll_query_until('postgres', 'SELECT count(*) = 1 FROM k') or die 'not applied by an ordinary owner';
 is( $sub->safe_psql('postgres', "SELECT usename FROM pg_stat_activity WHERE backend_type = 'schemasync apply mine'"),
 	'keeper', 'the worker is its owner\'s from the first moment');
-compare($pub, $sub, 'an ordinary role applies rows to its tables');
+compare_tables($pub, $sub, 'an ordinary role applies rows to its tables');
 $sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('mine')");
 
 # --- what the publisher lacks
