@@ -170,6 +170,7 @@ if (SchemasyncTest::knows_output_plugin_libraries())
 $pub->safe_psql('postgres', 'DROP EXTENSION schemasync');
 like(error_of("SELECT schemasync_create_subscription('app', '$dsn', '{pub}')"), qr/extension "schemasync" is not installed in the publisher's database/,
 	'the extension must be on the publisher');
+$pub->safe_psql('postgres', 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots'); # of the database that was dropped
 $pub->append_conf('postgresql.conf', "wal_level = replica");
 $pub->restart;
 like(error_of("SELECT schemasync_create_subscription('app', '$dsn', '{pub}')"), qr/wal_level on the publisher is "replica"/, 'wal_level must be logical');
