@@ -102,6 +102,9 @@ map_target(Session *session, Target *target)
 		target->relid = known->relid;
 		target->apply_all = known->apply_all;
 		target->sync_lsn = known->sync_lsn;
+		/* rows from before the table's copy are passed over, and their columns may be named as they were then */
+		if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
+			return;
 		pair_columns(session, target, known);
 	}
 	target->mapped = true;

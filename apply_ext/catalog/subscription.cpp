@@ -118,6 +118,7 @@ load_subscription(std::int64_t subid)
 	MemoryContext saved = MemoryContextSwitchTo(context);
 	subscription->origin_name = worker::origin_name(MyDatabaseId, subid);
 	read_options(subscription->options_text, &subscription->options);
+	subscription->owner_is_superuser = superuser_arg(subscription->owner);
 	subscription->options.policy.schema_changes = read_schema_changes(subscription->schema_changes);
 	MemoryContextSwitchTo(saved);
 	return subscription;
@@ -139,7 +140,7 @@ find_subscription(const char *name)
 bool
 needs_password(const Subscription &subscription)
 {
-	return subscription.options.password_required && !superuser_arg(subscription.owner);
+	return subscription.options.password_required && !subscription.owner_is_superuser;
 }
 
 void

@@ -54,6 +54,7 @@ struct Subscription {
 	XLogRecPtr drain_lsn, skip_lsn;
 	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */
 	const char *schema_changes, *options_text; /* as stored */
+	bool owner_is_superuser; /* when it was loaded: to ask later needs a transaction */
 	const char *system_identifier;
 	Options options;
 };

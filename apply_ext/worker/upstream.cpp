@@ -185,7 +185,7 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 	char *application = psprintf("schemasync apply %s", subscription.name);
 
 	upstream->publisher = connect(subscription.conninfo, Protocol::Replication, application,
-	                              !superuser_arg(subscription.owner));
+	                              catalog::needs_password(subscription));
 	PGconn *connection = upstream->publisher->connection;
 	upstream->server_version = PQserverVersion(connection);
 	for (const char *setting : session_settings)

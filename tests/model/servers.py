@@ -161,8 +161,11 @@ class Pair:
         self.close()
 
     def close(self):
-        self.publisher.stop()
-        self.subscriber.stop()
+        for server in (self.publisher, self.subscriber):
+            try:
+                server.stop()
+            except OSError:      # no such pg_ctl: then nothing was started either
+                pass
         if self.keep:
             print("kept: " + self.folder)
         else:

@@ -152,7 +152,7 @@ $pub->safe_psql('postgres', 'INSERT INTO k VALUES (1)');
 $sub->poll_query_until('postgres', 'SELECT count(*) = 1 FROM k') or die 'not applied by an ordinary owner';
 is( $sub->safe_psql('postgres', "SELECT usename FROM pg_stat_activity WHERE backend_type = 'schemasync apply mine'"),
 	'keeper', 'the worker is its owner\'s from the first moment');
-compare($pub, $sub, 'an ordinary role applies rows to its tables');
+compare_tables($pub, $sub, 'an ordinary role applies rows to its tables');
 $sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('mine')");
 
 # --- what the publisher lacks
@@ -170,6 +170,7 @@ if (SchemasyncTest::knows_output_plugin_libraries())
 $pub->safe_psql('postgres', 'DROP EXTENSION schemasync');
 like(error_of("SELECT schemasync_create_subscription('app', '$dsn', '{pub}')"), qr/extension "schemasync" is not installed in the publisher's database/,
 	'the extension must be on the publisher');
+$pub->safe_psql('postgres', 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots'); # of the database that was dropped
 $pub->append_conf('postgresql.conf', "wal_level = replica");
 $pub->restart;
 like(error_of("SELECT schemasync_create_subscription('app', '$dsn', '{pub}')"), qr/wal_level on the publisher is "replica"/, 'wal_level must be logical');
