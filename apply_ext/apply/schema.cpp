@@ -129,6 +129,7 @@ on_ddl(SchemaWork &work)
 	work.relations = &message.relations;
 	for (const merge::RewriteHint &rewrite : work.command.rewrites)
 		forget_rewrite(work.boundary.xid, rewrite.relation);
+	settle_carried(work.command);
 	finish_carries(work);
 	std::vector<std::function<bool()>> parts;
 	for (const auto &schema : message.schemas)

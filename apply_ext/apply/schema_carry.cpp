@@ -61,19 +61,42 @@ set_keys(Carried *carried, const AttrNumber *keys, int count)
 
 // ---- end of leaves ----
 
-/* Rows find their partner by the key, if there is one whose values the rewrite cannot have changed. */
-bool
-key_survives(const state::Relation &base, const state::Relation &theirs)
+/*
+ * The local columns that the publisher does not have. The carried rows cannot find the local ones by their key: a USING may
+ * have changed it, also without another type, and nothing shows that before the marker. They take the place of all of
+ * them, and such a column would lose its values.
+ */
+std::string
+own_columns(const Sides &sides, const std::vector<std::pair<AttrNumber, std::string>> &local_columns)
 {
-	if (theirs.replica_identity == 'f' || theirs.identity_columns.empty() ||
-	    base.identity_columns != theirs.identity_columns)
-		return false;
-	for (state::AttrNumber attnum : theirs.identity_columns)
-		for (const state::Column &now : theirs.columns)
-			for (const state::Column &before : base.columns)
-				if (now.attnum == attnum && before.attnum == attnum && now.type.sql != before.type.sql)
-					return false;
-	return true;
+	std::string names;
+
+	for (const state::Column &column : sides.ours->columns) {
+		bool known = column.generated != 0;
+		for (const auto &[publisher, local] : sides.columns.pairs)
+			known = known || local == column.attnum;
+		for (const auto &[publisher, name] : local_columns)
+			known = known || name == column.name;
+		if (!known)
+			names += (names.empty() ? "" : ", ") + column.name;
+	}
+	return names;
+}
+
+[[noreturn]] void
+refuse_loss(const SchemaWork &work, const state::Relation &theirs, const Place &place, const std::string &columns)
+{
+	merge::Operation operation;
+
+	operation.operation = "rewrite_rows";
+	operation.object_type = "table";
+	operation.object_identity = qualified_name(theirs.name.schema, theirs.name.name);
+	operation.reason = Reason::RewriteUnproven;
+	operation.change = "table " + operation.object_identity + " was rewritten";
+	operation.detail = "the carried rows would take the place of rows with values that are only here, in: " + columns;
+	operation.hint = "Save what is in those columns and drop them, or decide to lose it.\n"
+	                 "SELECT schemasync_resume('{subscription}');";
+	refuse(work, operation, place);
 }
 
 void
@@ -119,7 +142,10 @@ begin_carry(SchemaWork &work, const state::RewriteMessage &message)
 		Progress progress = merge_relation_once(work, sides, &theirs, local_columns);
 		if (progress == Progress::Again)
 			continue;
-		const bool replaces = work.replace_rows || !key_survives(*sides.base, theirs);
+		constexpr bool replaces = true;
+		const std::string own = own_columns(sides, local_columns);
+		if (!own.empty() && progress != Progress::Skip && !work.resumed())
+			refuse_loss(work, theirs, place_of(work, sides, &theirs), own);
 		accept_relation(work, message.state, sides, progress == Progress::Skip ? nullptr : &local_columns);
 		if (progress == Progress::Skip)
 			break;
@@ -138,6 +164,17 @@ begin_carry(SchemaWork &work, const state::RewriteMessage &message)
 	}
 	work.changed = true;
 	end_boundary(work);
+}
+
+void
+settle_carried(merge::Command &command)
+{
+	for (const Carried *carried = carries; carried != nullptr; carried = carried->next) {
+		std::erase_if(command.using_hints,
+		              [&](const merge::UsingHint &hint) { return hint.relation == carried->relation; });
+		std::erase_if(command.rewrites,
+		              [&](const merge::RewriteHint &rewrite) { return rewrite.relation == carried->relation; });
+	}
 }
 
 void

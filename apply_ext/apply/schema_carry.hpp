@@ -15,6 +15,9 @@ namespace schemasync::apply {
 /* Takes the rewrite message: changes the local table so that the rows can come. Throws Refused. */
 void begin_carry(SchemaWork &work, const state::RewriteMessage &message);
 
+/* Takes out of the command what the carried rows have settled: nothing is left to prove about their values. */
+void settle_carried(merge::Command &command);
+
 /* The marker came: all rows did. Does what follows them, for each rewrite of the transaction. Throws Refused.
  */
 void finish_carries(SchemaWork &work);
