@@ -275,6 +275,10 @@ RelationMerge::rewrite_hint() const
 const UsingHint *
 RelationMerge::using_hint(AttrNumber attnum) const
 {
+	/* rows that were carried have their values already: to evaluate the clause would apply it a second time */
+	const RewriteHint *rewrite = rewrite_hint();
+	if (rewrite != nullptr && rewrite->carried && rewrite->relation == theirs_->name.oid && !input_.rows_follow)
+		return nullptr;
 	for (const UsingHint &hint : command_.using_hints)
 		if (hint.relation == theirs_->name.oid && hint.attnum == attnum)
 			return &hint;

@@ -246,6 +246,15 @@ TEST(TypeChange, SameTypeUsing)
 	EXPECT_EQ(scene.verdicts(), "");
 }
 
+TEST(TypeChange, AUsingIsNotEvaluatedOverCarriedRows)
+{
+	Scene scene = change(integer, integer);
+	use(scene, "(- a)");
+	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
+	scene.command.rewrites = {{1000, 4, 10, true}};
+	EXPECT_EQ(scene.verdicts(), "");
+}
+
 TEST(TypeChange, AUsingNamesThePublishersColumns)
 {
 	Scene scene = change(integer, bigint);
