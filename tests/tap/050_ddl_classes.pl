@@ -3,6 +3,7 @@
 # both sides, as pg_dump writes it, must be equal.
 use strict;
 use warnings;
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -15,7 +16,7 @@ my $all = q{options => '{"ddl_classes": "all", "rewrites": "carry"}'};
 sub schema_of
 {
 	my ($node, $dbname) = @_;
-	my ($out, $err) = ('', '');
+	my $out = '';
 	# the option keeps the text from having a random token in it; older minors do not know it
 	my @keyless = (qx{pg_dump --help} =~ /--restrict-key/) ? ('--restrict-key=schemasync') : ();
 	run_command_into(\$out, 'pg_dump', '--schema-only', '--no-publications', @keyless, '-N', 'schemasync', '-d', $node->connstr($dbname // 'postgres'));
@@ -25,7 +26,8 @@ sub schema_of
 sub run_command_into
 {
 	my ($out, @command) = @_;
-	IPC::Run::run(\@command, '>', $out, '2>', \my $err) or die "@command: $err";
+	my $err = '';
+	IPC::Run::run(\@command, '>', $out, '2>', \$err) or die "@command: $err";
 }
 
 sub same_schema
