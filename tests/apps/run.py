@@ -12,6 +12,7 @@ import collections
 import difflib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -204,17 +205,22 @@ def mailman(target):
 
 
 def redmine(target):
-    root = "/usr/share/redmine"
-    target.file("site/config/database.yml", "production:\n  adapter: postgresql\n  database: %s\n  host: %s\n  port: %d\n  username: postgres\n  encoding: utf8\n" % (
-        target.database, target.pub.socket, target.pub.port))
-    target.file("site/config/secret_key.txt", "x" * 128)
+    # a copy of what the package installs: there it takes its database from the machine's configuration
+    root = os.path.join(target.folder, "redmine")
+    shutil.copytree("/usr/share/redmine", root, symlinks=True)
+    for name in ("Gemfile.lock", "config/database.yml", "instances"):
+        os.remove(os.path.join(root, name))
+    with open(os.path.join(root, "Gemfile"), "a", encoding="utf-8") as f:
+        f.write("gem 'pg'\n")
+    target.file("redmine/instances/default/config/database.yml", "production:\n  adapter: postgresql\n  database: %s\n  host: %s\n  port: %d\n"
+                "  username: postgres\n  encoding: utf8\n" % (target.database, target.pub.socket, target.pub.port))
+    target.file("redmine/instances/default/config/secret_key.txt", "x" * 128)
     for folder in ("log", "tmp/cache"):
-        os.makedirs(os.path.join(target.folder, "site", folder))
+        os.makedirs(os.path.join(root, "instances/default", folder))
     versions = sorted(name.split("_")[0] for name in os.listdir(os.path.join(root, "db/migrate")) if name[0].isdigit())
     for version in versions[40::40] + versions[-1:]:
-        # the package finds an instance in a folder beside its own, which is a link to one three levels deep; read by path or by link, four up is the root
         arguments = ["/usr/bin/rake", "-f", root + "/Rakefile", "db:migrate", "VERSION=" + version.lstrip("0")]
-        more = {"RAILS_ENV": "production", "X_DEBIAN_SITEID": "../../../.." + os.path.join(target.folder, "site"), "SCHEMA": target.folder + "/schema.rb"}
+        more = {"RAILS_ENV": "production", "SCHEMA": target.folder + "/schema.rb"}
         try:
             target.command(*arguments, **more)
         except Fault:
