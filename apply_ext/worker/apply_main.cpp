@@ -3,6 +3,7 @@
  * due in between: commits of idle groups, feedback, reloads, draining. What goes wrong ends the run; the
  * launcher starts the next.
  */
+#include "apply_ext/apply/boundary.hpp"
 #include "apply_ext/apply/dispatch.hpp"
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/apply/session.hpp"
@@ -282,6 +283,7 @@ rest(Session *session)
 		if (reload_requested())
 			reload(session);
 		report_applied(progress->received, 0);
+		apply::at_rest(session);
 		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn)
 			end_drained(session);
 	}
