@@ -13,7 +13,9 @@ namespace schemasync::api {
 #define PUBLISHED \
 	"WITH published AS (SELECT t.relid, c.oid::regclass AS name, c.relreplident, c.relkind, bool_or(p.pubupdate OR p.pubdelete) AS changes" \
 	" FROM pg_publication p CROSS JOIN LATERAL pg_get_publication_tables(p.pubname::text) t JOIN pg_class c ON c.oid = t.relid" \
-	" WHERE p.pubname = ANY ($1::text[]) GROUP BY 1, 2, 3, 4) "
+	" WHERE p.pubname = ANY ($1::text[]) AND c.relnamespace IS DISTINCT FROM (SELECT oid FROM pg_namespace WHERE nspname = 'schemasync')" \
+	" AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')" \
+	" GROUP BY 1, 2, 3, 4) "
 
 const Check publisher_checks[] = {
 	{"version",
