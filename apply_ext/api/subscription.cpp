@@ -126,17 +126,17 @@ read_arguments(FunctionCallInfo fcinfo)
 
 } // namespace
 
-/* As CREATE SUBSCRIPTION: superusers, and from 16 the members of pg_create_subscription that may create in the database. */
+/*
+ * As CREATE SUBSCRIPTION of 16: superusers, and the members of pg_create_subscription that may create in the database. Where there is
+ * no such role, EXECUTE on the function is granted by a superuser in its place.
+ */
 void
 check_may_create()
 {
 	if (superuser())
 		return;
 	Oid role = get_role_oid("pg_create_subscription", true);
-	if (!OidIsValid(role))
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
-		                errdetail("Only superusers may create subscriptions.")));
-	if (!has_privs_of_role(GetUserId(), role))
+	if (OidIsValid(role) && !has_privs_of_role(GetUserId(), role))
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
 		                errdetail("Only roles with privileges of the \"%s\" role may create subscriptions.",
 		                          "pg_create_subscription")));
