@@ -212,7 +212,7 @@ check_subscriber_side(List *findings, worker::Publisher *publisher, const Check 
 } // namespace
 
 List *
-run_checks(worker::Publisher *publisher, const char *publications)
+run_checks(worker::Publisher *publisher, const char *publications, bool makes_extensions)
 {
 	List *findings = NIL;
 
@@ -224,7 +224,8 @@ run_checks(worker::Publisher *publisher, const char *publications)
 			return findings;
 	}
 	for (const Check *check = subscriber_checks; check->name != nullptr; check++)
-		findings = check_subscriber_side(findings, publisher, *check, publications);
+		if (!makes_extensions || strcmp(check->name, "extensions") != 0)
+			findings = check_subscriber_side(findings, publisher, *check, publications);
 	return findings;
 }
 
@@ -289,7 +290,7 @@ schemasync_preflight(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	ReturnSetInfo *set = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	worker::Publisher *publisher = worker::connect(conninfo, worker::Protocol::Sql, "schemasync_preflight", !superuser());
-	List *findings = api::run_checks(publisher, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)));
+	List *findings = api::run_checks(publisher, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)), false);
 	ListCell *cell;
 
 	worker::close(publisher);
