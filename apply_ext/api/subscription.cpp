@@ -246,8 +246,10 @@ create_subscription(Given given)
 	worker::Publisher *publisher = worker::connect(given.conninfo, worker::Protocol::Sql, given.name,
 	                                               options.password_required && !superuser());
 	check_publisher(publisher, {given.publications, slot_name, given.create_slot});
-	bool makes_extensions = options.ddl_classes != nullptr && schemasync::merge::names_class(options.ddl_classes, "extensions");
-	report_findings(run_checks(publisher, array_text(given.publications), makes_extensions), given.name);
+	bool makes_extensions = given.copy_schema && options.ddl_classes != nullptr &&
+	                        schemasync::merge::names_class(options.ddl_classes, "extensions");
+	report_findings(run_checks(publisher, array_text(given.publications), makes_extensions), given.name,
+	                {given.create_slot, given.copy_schema, given.copy_data});
 	char *identifier = system_identifier(publisher);
 	worker::close(publisher);
 
