@@ -47,7 +47,7 @@ struct DdlMessage {
 	std::vector<Document<Relation>> relations; /* parents first */
 };
 struct RewriteMessage {
-	Oid relation = 0, transient = 0;
+	Oid relation = 0, transient = 0, published_as = 0;
 	bool carried = false;
 	Document<Relation> state;
 };
