@@ -155,6 +155,33 @@ lock_table(SchemaWork &work, merge::Operation &operation, const Place &place)
 	return do_operation(work, operation, place);
 }
 
+/* What stands in the way of reading or writing the rows here. What was begun is undone by the refusal. */
+[[noreturn]] void
+refuse_error(const SchemaWork &work, merge::Operation &operation, const Place &place, ErrorData *error)
+{
+	if (is_no_verdict(error->sqlerrcode) || work.session->wants_text)
+		pg::call([&] { ReThrowError(error); });
+	operation.reason = Reason::ApplyFailed;
+	operation.detail = "the carried rows cannot be put in: " + std::string(error->message);
+	if (error->detail != nullptr)
+		operation.detail += "; " + std::string(error->detail);
+	operation.hint = resync_hint(*place.theirs);
+	refuse(work, operation, place);
+}
+
+std::int64_t
+count_rows(const SchemaWork &work, merge::Operation &operation, const Place &place, bool remove)
+{
+	std::int64_t count = 0;
+	ErrorData *error = pg::call([&] {
+		return pg::try_in_subtransaction([&] { count = count_local_rows(work.session, place.relid, remove); });
+	});
+
+	if (error != nullptr)
+		refuse_error(work, operation, place, error);
+	return count;
+}
+
 /* The tables whose rows were rewritten while they were unlogged have other rows than were sent. */
 bool
 was_unlogged(const SchemaWork &work, Oid published_as)
@@ -183,7 +210,7 @@ prepare_target(SchemaWork &work, const merge::Result &result, const state::Relat
 	if (locked != Progress::Done)
 		return locked;
 	CarryTarget *target = pg::call([&] { return add_carry_target(member.published_as, place.relid); });
-	std::int64_t here = pg::call([&] { return count_local_rows(work.session, place.relid, false); });
+	std::int64_t here = count_rows(work, operation, place, false);
 	if (here != target->rows && !was_unlogged(work, member.published_as)) {
 		pg::call([&] { forget_carry_target(member.published_as); });
 		operation.reason = Reason::LocalDrift;
@@ -211,7 +238,7 @@ prepare_target(SchemaWork &work, const merge::Result &result, const state::Relat
 		                 resync_hint(theirs);
 		return do_operation(work, operation, place);
 	}
-	(void)pg::call([&] { return count_local_rows(work.session, place.relid, true); });
+	(void)count_rows(work, operation, place, true);
 	return Progress::Done;
 }
 
@@ -234,28 +261,20 @@ load_rows(SchemaWork &work, const CarryTarget *target)
 {
 	Sides sides = load_sides(work, target->published_as, nullptr);
 	const Place place = place_of(work, sides, &*sides.base);
+	merge::Operation operation = rewrite_operation(*sides.base);
 	const char *missing = nullptr;
 	ErrorData *error = pg::call([&] {
 		return pg::try_in_subtransaction([&] { missing = load_carried_rows(work.session, target); });
 	});
 
-	if (error == nullptr && missing == nullptr)
+	if (error != nullptr)
+		refuse_error(work, operation, place, error);
+	if (missing == nullptr)
 		return;
-	if (error != nullptr && (is_no_verdict(error->sqlerrcode) || work.session->wants_text))
-		pg::call([&] { ReThrowError(error); });
-	merge::Operation operation = rewrite_operation(*sides.base);
-	if (error == nullptr) {
-		operation.reason = Reason::LocalDrift;
-		operation.detail = "the publisher has a row that is not here: " + std::string(missing);
-		operation.hint = "Insert the rows that are missing, and delete those that are only here.\n";
-	} else {
-		operation.reason = Reason::ApplyFailed;
-		operation.detail = "the carried rows cannot be put in: " + std::string(error->message);
-		if (error->detail != nullptr)
-			operation.detail += "; " + std::string(error->detail);
-	}
-	operation.hint += resync_hint(*sides.base);
-	work.changes.push_back(operation.change);
+	operation.reason = Reason::LocalDrift;
+	operation.detail = "the publisher has a row that is not here: " + std::string(missing);
+	operation.hint =
+	    "Insert the rows that are missing, and delete those that are only here.\n" + resync_hint(*sides.base);
 	refuse(work, operation, place);
 }
 

@@ -49,6 +49,9 @@ enum class SlotUse : unsigned char {
 Source *open_source(const catalog::Subscription &subscription, SlotUse use);
 void close_source(Source *source);
 
+/* What is published, without a snapshot or locks: a connection in no transaction. */
+Source *open_listing(const catalog::Subscription &subscription);
+
 /* Drops the subscription's slot on the publisher if it is there. */
 void drop_own_slot(const catalog::Subscription &subscription);
 

@@ -208,6 +208,7 @@ RelationMerge::finish()
 		count_rows();
 	}
 	apply_schema_changes(result_, policy_);
+	result_.needs_rows = result_.needs_rows && policy_.schema_changes == SchemaChanges::Forward;
 	if (theirs_ == nullptr)
 		return;
 	/* nothing is done: the subscriber's columns are named as they were */

@@ -45,6 +45,7 @@ struct DdlMessage {
 	std::vector<Document<Schema>> schemas;
 	std::vector<Document<Type>> types;
 	std::vector<Document<Relation>> relations; /* parents first */
+	std::vector<Document<Definition>> definitions;
 };
 struct RewriteMessage {
 	Oid relation = 0, transient = 0, published_as = 0;
@@ -55,6 +56,7 @@ struct RewriteMessage {
 Parsed<Relation> parse_relation(std::string_view json);
 Parsed<Type> parse_type(std::string_view json);
 Parsed<Schema> parse_schema(std::string_view json);
+Parsed<Definition> parse_definition(std::string_view json);
 
 Parsed<StateMessage> parse_state_message(std::string_view json);
 Parsed<DdlMessage> parse_ddl_message(std::string_view json);

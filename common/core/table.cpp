@@ -467,7 +467,8 @@ RelationMerge::table_rewrite()
 	bool told = std::any_of(result_.operations.begin(), result_.operations.end(), [](const Operation &operation) {
 		return operation.op == Op::AlterColumnType || operation.op == Op::RewriteColumn;
 	});
-	unexplained = unexplained && !told && rows && !input_.resumed;
+	/* of a column that a list hides nothing is told, and nothing has to be */
+	unexplained = unexplained && !told && rows && !input_.resumed && !theirs_->published_columns;
 	result_.needs_rows = result_.needs_rows || (unexplained && input_.rows_follow);
 	bool carries = std::any_of(result_.operations.begin(), result_.operations.end(),
 	                           [](const Operation &operation) { return operation.verdict == Verdict::Carry; });

@@ -225,6 +225,16 @@ sub_sql('UPDATE own SET id = 5 WHERE id = 600');
 resume();
 applied('after its key was set right');
 
+sub_sql(q{
+	CREATE ROLE keeper;
+	ALTER TABLE own OWNER TO keeper;
+	ALTER TABLE own ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY});
+pub_sql('ALTER TABLE own ADD guarded float8 DEFAULT random()');
+refused_like('apply_failed', 'changes', qr/row-level security/, 'policies that would hide rows');
+sub_sql('ALTER TABLE own DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY; ALTER TABLE own OWNER TO postgres');
+resume();
+applied('after row security was lifted');
+
 # --- rewrites = refuse, then carry --------------------------------------------------------------------------------------
 
 sub_sql(q{SELECT schemasync_alter_subscription('sub_tables', options => '{"rewrites": "refuse"}')});
