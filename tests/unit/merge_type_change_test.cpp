@@ -235,6 +235,7 @@ TEST(TypeChange, SameTypeUsing)
 	Scene scene = change(integer, integer);
 	use(scene, "a");
 	EXPECT_EQ(scene.verdicts(), "");
+	scene.command.using_hints.clear();
 	use(scene, "(- a)");
 	EXPECT_EQ(scene.sql(), prefix + "TYPE integer USING (- a);\n");
 	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
