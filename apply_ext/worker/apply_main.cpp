@@ -284,6 +284,7 @@ rest(Session *session)
 			reload(session);
 		report_applied(progress->received, 0);
 		apply::at_rest(session);
+		store_counters(true);
 		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn)
 			end_drained(session);
 	}
@@ -360,6 +361,10 @@ pump(Session *session)
 				continue;
 		}
 		session->running = true;
+		if (is_idle(session) && !replayed) {
+			store_counters(false);
+			MemoryContextSwitchTo(session->message);
+		}
 		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
 			return;
 		MemoryContextReset(session->message);
