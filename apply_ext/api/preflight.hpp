@@ -47,8 +47,13 @@ struct Finding {
  */
 List *run_checks(worker::Publisher *publisher, const char *publications);
 
+/* What a subscription will do, so that what does not concern it does not stop it. */
+struct Plan {
+	bool create_slot, copy_schema, copy_data;
+};
+
 /* What schemasync_create_subscription makes of it: findings that are errors are raised together, warnings are one WARNING. */
-void report_findings(const List *findings, const char *name);
+void report_findings(const List *findings, const char *name, const Plan &plan);
 
 /* The text of a text[]; names: null-terminated. */
 char *array_text(const char *const *names);

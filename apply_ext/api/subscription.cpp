@@ -245,7 +245,8 @@ create_subscription(Given given)
 	worker::Publisher *publisher = worker::connect(given.conninfo, worker::Protocol::Sql, given.name,
 	                                               options.password_required && !superuser());
 	check_publisher(publisher, {given.publications, slot_name, given.create_slot});
-	report_findings(run_checks(publisher, array_text(given.publications)), given.name);
+	report_findings(run_checks(publisher, array_text(given.publications)), given.name,
+	                {given.create_slot, given.copy_schema, given.copy_data});
 	char *identifier = system_identifier(publisher);
 	worker::close(publisher);
 
