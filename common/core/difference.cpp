@@ -505,6 +505,15 @@ permissive(const Policy &policy)
 	return result;
 }
 
+/* The merge, but for what has no shape: that the rows were written anew is no difference of the schema. */
+Result
+compared(const RelationInput &input, const Command &command, const Policy &policy, const LocalFacts *facts = nullptr)
+{
+	Result result = facts != nullptr ? merge_relation(input, command, policy, facts) : merge_relation(input, command, policy);
+	std::erase_if(result.operations, [](const Operation &operation) { return operation.op == Op::RewriteRows; });
+	return result;
+}
+
 } // namespace
 
 std::vector<Difference>
@@ -533,13 +542,13 @@ relation_differences(const RelationInput &input, const Policy &policy, const Loc
 		shifted.base = nullptr;
 	}
 	Merged merged;
-	merged.found = merge_relation(shifted, command, permissive(policy), &answers);
+	merged.found = compared(shifted, command, permissive(policy), &answers);
 	if (merged.found.operations.empty())
 		return {};
-	merged.judged = merge_relation(shifted, command, policy, &answers);
-	merged.unproven = merge_relation(shifted, command, permissive(policy));
+	merged.judged = compared(shifted, command, policy, &answers);
+	merged.unproven = compared(shifted, command, permissive(policy));
 	shifted.rows_follow = true;
-	merged.filled = merge_relation(shifted, command, permissive(policy), &answers);
+	merged.filled = compared(shifted, command, permissive(policy), &answers);
 	std::vector<Difference> result = collect(merged);
 	for (Difference &difference : result) {
 		for (const Operation &operation : merged.found.operations) {
