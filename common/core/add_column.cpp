@@ -111,7 +111,12 @@ RelationMerge::add_column(const state::Column &column)
 	/* before its default is looked at: that a serial's sequence is missing too is not what stands in the way */
 	if (fill == Fill::PerRow && !input_.rows_follow)
 		return refuse_fill(operation, column, fill);
-	if (!prove(operation, value, evaluated))
+	/* its own sequence is made with it */
+	std::optional<state::Expression> others = value;
+	if (others && column.sequence)
+		std::erase_if(others->refs,
+		              [](const state::Reference &reference) { return reference.kind == "relation"; });
+	if (!prove(operation, others, evaluated))
 		return teach(operation, shown_table());
 	std::string why;
 	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {
