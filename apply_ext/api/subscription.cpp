@@ -336,6 +336,7 @@ alter_subscription(Given given)
 	    " schema_changes = coalesce($4, schema_changes), copy_schema = coalesce($5, copy_schema),"
 	    " copy_data = coalesce($6, copy_data), enabled = coalesce($7, enabled), slot_name = coalesce($8, slot_name),"
 	    " create_slot = coalesce($9, create_slot), options = $10,"
+	    " objects_adopted = objects_adopted AND (options->'ddl_classes' IS NOT DISTINCT FROM ($10)->'ddl_classes'),"
 	    " state_since = CASE WHEN $7 <> enabled THEN clock_timestamp() ELSE state_since END WHERE subid = $1",
 	    {as_int8(subscription->subid), as_text(given.conninfo),
 	     given.publications != nullptr ? as_text_array(given.publications) : Argument{TEXTARRAYOID, 0, true},

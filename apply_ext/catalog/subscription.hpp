@@ -51,6 +51,8 @@ struct Subscription {
 	const char *origin_name; /* schemasync_<database oid>_<subid> */
 	bool create_slot, copy_schema, copy_data, enabled, drain;
 	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
+	bool objects_adopted; /* those that ddl_classes names now */
+	bool refreshing;      /* the copy is that of schemasync_refresh */
 	XLogRecPtr drain_lsn, skip_lsn;
 	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */
 	const char *schema_changes, *options_text; /* as stored */

@@ -192,6 +192,22 @@ adopt_new(const catalog::Subscription &subscription, const Source &source, const
 	return count;
 }
 
+/*
+ * What the option ddl_classes names: functions and extensions before the tables that may need them, everything when the rows are there. A refresh
+ * does so only after the option was changed; its snapshot is ahead of the stream, which brings what cannot be made yet.
+ */
+void
+adopt_objects(const catalog::Subscription &subscription, const Source &source, bool before_tables)
+{
+	int count = 0;
+
+	if (subscription.options.ddl_classes == nullptr || subscription.objects_adopted)
+		return;
+	const char **texts = describe_objects(source, subscription, &count);
+	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,
+	                         !subscription.refreshing);
+}
+
 /* Tables that the publications no longer hold are forgotten, so that they are copied anew should they come back. */
 void
 forget_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
@@ -417,6 +433,7 @@ begin_copy(const catalog::Subscription &subscription)
 	}
 	Source *source = open_source(subscription, slot_use(subscription));
 	begin();
+	adopt_objects(subscription, *source, true);
 	(void) adopt_new(subscription, *source, nullptr, 0);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
@@ -489,6 +506,10 @@ initial_copy(const catalog::Subscription &subscription)
 	MemoryContextSwitchTo(context);
 	Source *source = resumed ? resume_copy(subscription) : begin_copy(subscription);
 	copy_pending(subscription, *source, resumed, context);
+
+	begin();
+	adopt_objects(subscription, *source, false);
+	commit();
 	close_source(source);
 
 	begin();
