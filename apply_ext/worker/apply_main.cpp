@@ -479,7 +479,7 @@ stream(Session *session)
 		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
 		MemoryContextSwitchTo(session->error);
 		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix,
-		                                        session->schema_content, boundary);
+		                                        session->schema_content, boundary, session);
 		pg::call([&] { after_schema(session, changed); });
 		MemoryContextSwitchTo(session->error);
 	}
