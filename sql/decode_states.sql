@@ -201,7 +201,9 @@ ALTER TABLE copied DROP here;
 INSERT INTO copied SELECT i FROM generate_series(1, 2000) i;
 ROLLBACK;
 INSERT INTO copied VALUES (0);
-SELECT helper.runs('streaming', 'on');
+-- (before 18 a transaction that is known to be aborted is begun all the same)
+SELECT line FROM (SELECT line, lag(line, 1, '') OVER () AS before FROM helper.runs('streaming', 'on')) x
+WHERE (before, line) <> ('stream_commit', 'stream_abort');
 
 -- a forged message is nothing, whoever writes it, and is not passed on
 CREATE ROLE decode_states_forger;

@@ -167,13 +167,19 @@ adopt_relation(Adoption &adoption, const char *text)
 	bool created = false;
 
 	check_fragments(theirs);
+	const CatalogFacts facts(adoption.subscription.subid);
+	const Policy &policy = adoption.subscription.options.policy;
+	if (std::string feature = merge::missing_feature(theirs, policy, facts.server_version());
+	    !OidIsValid(relid) && adoption.create && !feature.empty()) {
+		adoption.misfits.push_back("table " + identity + " cannot be created: this server has no " + feature);
+		return;
+	}
 	if (!OidIsValid(relid) && adoption.create) {
 		SchemaWork work(adoption.subscription, {}, {});
 		Sides sides;
 		Oid role = place_of(work, sides, &theirs).run_as;
 		ensure_schema(adoption, theirs.name.schema);
-		for (const std::string &sql :
-		     merge::render_create(theirs, adoption.subscription.options.policy).before_rows)
+		for (const std::string &sql : merge::render_create(theirs, policy, facts.server_version()).before_rows)
 			execute(adoption, sql, role);
 		relid = find_local_relation(theirs.name.schema, theirs.name.name);
 		created = true;
@@ -234,6 +240,15 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	std::erase_if(before.constraints,
 	              [&](const auto &constraint) { return !is_here(constraint, ours.constraints); });
 	std::erase_if(before.indexes, [&](const auto &index) { return !is_here(index, ours.indexes); });
+	/* NOT NULL that is NOT VALID comes after the rows too */
+	for (const state::Constraint &constraint : sides.base->constraints)
+		if (constraint.type == 'n' && !constraint.validated && constraint.columns.size() == 1)
+			for (state::Column &column : before.columns)
+				for (const auto &[publisher, local] : sides.columns.pairs)
+					for (const state::Column &own : ours.columns)
+						if (publisher == column.attnum && column.attnum == constraint.columns[0] &&
+						    own.attnum == local)
+							column.not_null = own.not_null;
 	before.replica_identity = ours.replica_identity;
 	before.replica_identity_index = 0;
 	const CatalogFacts facts(subscription.subid);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/merge.hpp"
+#include "pg/compat.hpp"
 #include "pg/guard.hpp"
 
 extern "C" {
@@ -199,7 +201,9 @@ check_fragments(const state::Relation &relation)
 		check_expression(where, column.domain_default);
 	}
 	for (const state::Constraint &constraint : relation.constraints) {
-		if (constraint.type != 'n' && constraint.type != 't')
+		/* what this server's grammar has not is refused, and never a part of a statement */
+		if (constraint.type != 'n' && constraint.type != 't' &&
+		    merge::missing_feature(constraint, pg::compat::server_version).empty())
 			check(is_constraint, "constraint", where, constraint.definition);
 		if (constraint.type == 'c')
 			check_expression(where, constraint.expr);

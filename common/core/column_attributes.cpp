@@ -18,6 +18,12 @@ same_text(const std::optional<state::Expression> &a, const std::optional<state::
 }
 
 bool
+has_parents_identity(const state::Relation &relation, const state::Column &column)
+{
+	return !relation.partition_bound.empty() && column.inhcount > 0 && column.identity != 0;
+}
+
+bool
 same_sequence(const state::Sequence &a, const state::Sequence &b)
 {
 	return a.type == b.type && a.start == b.start && a.increment == b.increment && a.min == b.min &&
@@ -61,7 +67,9 @@ RelationMerge::generated(const state::Column *base, const state::Column &theirs,
 			operation.sql = {alter_column(local.name, "DROP EXPRESSION")};
 		return;
 	}
-	if (before != theirs.generated) {
+	/* one that was made by hand on a server without virtual columns may store what the publisher computes */
+	bool adopted = base == nullptr && before != 0;
+	if (before != theirs.generated && !adopted) {
 		Operation &operation =
 		    on_column(Op::Unsupported, local.name, "column " + sql::shown(local.name) + " became generated");
 		refuse(operation, Reason::UnsupportedObject, "A column does not become generated in place.");
@@ -101,6 +109,9 @@ RelationMerge::identity(const state::Column *base, const state::Column &theirs, 
 	                                                      : column + " is an identity, " + kind);
 	if (local.column->identity == theirs.identity)
 		return satisfy(operation, "The subscriber's column is so.");
+	/* from 17 on; what is attached may have none of its own, what is detached loses it */
+	if (has_parents_identity(*theirs_, theirs) || (base != nullptr && has_parents_identity(*base_, *base)))
+		return ignore(operation, "A partition has the identity of the table it is a partition of.");
 	if (theirs.identity == 0) {
 		operation.sql = {alter_column(local.name, "DROP IDENTITY")};
 	} else if (local.column->identity != 0) {
@@ -213,15 +224,19 @@ RelationMerge::not_null(const state::Column *base, const state::Column &theirs, 
 	if (local.column->not_null)
 		return satisfy(operation, "The subscriber's column is NOT NULL.");
 	/* 18 and later have the constraint by name */
-	if (facts_.server_version() >= 180000)
-		for (const state::Constraint &constraint : theirs_->constraints)
-			if (constraint.type == 'n' && constraint.columns == std::vector<AttrNumber>{theirs.attnum}) {
-				operation.sql = {alter("ADD CONSTRAINT " + sql::ident(constraint.name) + " NOT NULL " +
-				                       sql::ident(local.name) + (constraint.no_inherit ? " NO INHERIT" : "") +
-				                       (constraint.validated ? "" : " NOT VALID"))};
-				return;
-			}
-	operation.sql = {alter_column(local.name, "SET NOT NULL")};
+	const state::Constraint *constraint = find_not_null(*theirs_, theirs.attnum);
+	if (constraint != nullptr && facts_.server_version() >= 180000)
+		operation.sql = {alter("ADD CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL " +
+		                       sql::ident(local.name) + (constraint->no_inherit ? " NO INHERIT" : "") +
+		                       (constraint->validated ? "" : " NOT VALID"))};
+	else if (constraint != nullptr && !constraint->validated)
+		ignore(operation, "The subscriber's server has no NOT NULL that is NOT VALID; the column becomes NOT NULL "
+		                  "when the publisher validates the constraint.");
+	else if (constraint != nullptr && constraint->no_inherit)
+		ignore(operation, "The subscriber's server has no NOT NULL that is NO INHERIT: tables that inherit from "
+		                  "this one would have it too.");
+	else
+		operation.sql = {alter_column(local.name, "SET NOT NULL")};
 }
 
 /* What has no effect on rows. */

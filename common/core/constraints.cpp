@@ -58,7 +58,7 @@ meaning(std::string_view definition)
 	for (std::string_view state : {" NOT VALID", " NOT ENFORCED"})
 		if (definition.ends_with(state))
 			definition.remove_suffix(state.size());
-	return std::string(definition);
+	return sql::flatten(definition);
 }
 
 bool
@@ -74,7 +74,52 @@ is_followed(const state::Constraint &constraint)
 	return constraint.type != 'n' && constraint.type != 't';
 }
 
+bool
+has_words(std::string_view definition, std::string_view first, std::string_view second)
+{
+	auto all = sql::tokens(definition);
+	for (std::size_t i = 0; all && i + 1 < all->size(); i++)
+		if ((*all)[i].text == first && (second.empty() || (*all)[i + 1].text == second))
+			return true;
+	return false;
+}
+
 } // namespace
+
+const state::Constraint *
+find_not_null(const state::Relation &relation, AttrNumber attnum)
+{
+	for (const state::Constraint &constraint : relation.constraints)
+		if (constraint.type == 'n' && constraint.columns == std::vector<AttrNumber>{attnum})
+			return &constraint;
+	return nullptr;
+}
+
+std::string
+missing_feature(const state::Constraint &constraint, int server_version)
+{
+	if (server_version == 0 || server_version >= 180000 || !is_followed(constraint))
+		return "";
+	if (!is_enforced(constraint))
+		return "constraints that are NOT ENFORCED";
+	if ((constraint.type == 'p' || constraint.type == 'u') &&
+	    has_words(constraint.definition, "WITHOUT", "OVERLAPS"))
+		return "keys WITHOUT OVERLAPS";
+	return constraint.type == 'f' && has_words(constraint.definition, "PERIOD", "") ? "foreign keys with PERIOD" : "";
+}
+
+std::string
+missing_feature(const state::Relation &relation, const Policy &policy, int server_version)
+{
+	for (const state::Column &column : relation.columns)
+		if (column.generated == 'v' && server_version != 0 && server_version < 180000)
+			return "virtual generated columns";
+	for (const state::Constraint &constraint : relation.constraints)
+		if (constraint.type == 'p' || policy.constraints != Choice::Ignore)
+			if (std::string feature = missing_feature(constraint, server_version); !feature.empty())
+				return feature;
+	return "";
+}
 
 void
 RelationMerge::match_constraints()
@@ -180,43 +225,61 @@ RelationMerge::rename_constraints()
 	}
 }
 
-/* Not-null constraints come and go with the column's own flag; their names and validity are theirs alone. */
+/* Not-null constraints come and go with the column's own flag; their names and validity are theirs alone. A
+ * column has one at most, and it may be dropped and made anew in one command. */
 void
 RelationMerge::not_null_constraints()
 {
-	auto find = [](const state::Relation &relation, auto matches) -> const state::Constraint * {
-		for (const state::Constraint &constraint : relation.constraints)
-			if (constraint.type == 'n' && matches(constraint))
-				return &constraint;
-		return nullptr;
-	};
 	for (const state::Constraint &theirs : theirs_->constraints) {
-		const state::Constraint *base =
-		    theirs.type != 'n'
-		        ? nullptr
-		        : find(*base_, [&](const state::Constraint &c) { return c.oid == theirs.oid; });
-		const state::Constraint *ours =
-		    base == nullptr ? nullptr
-		                    : find(*ours_, [&](const state::Constraint &c) { return c.name == base->name; });
-		/* a server before 18 has none */
-		if (base == nullptr || ours == nullptr || ours->inhcount > 0)
+		if (theirs.type != 'n' || theirs.columns.size() != 1)
 			continue;
-		std::string identity = sql::shown(theirs.name) + " on " + shown_table();
-		if (base->name != theirs.name)
-			add(Op::RenameConstraint, identity,
-			    "constraint " + sql::shown(base->name) + " was renamed to " + sql::shown(theirs.name))
-			    .sql = {
-			    alter("RENAME CONSTRAINT " + sql::ident(base->name) + " TO " + sql::ident(theirs.name))};
-		if (!base->validated && theirs.validated && !ours->validated)
-			add(Op::ValidateConstraint, identity,
-			    "not-null constraint " + sql::shown(theirs.name) + " was validated")
-			    .sql = {alter("VALIDATE CONSTRAINT " + sql::ident(theirs.name))};
-		if (base->no_inherit != theirs.no_inherit && ours->no_inherit != theirs.no_inherit)
-			add(Op::AlterConstraint, identity,
-			    "not-null constraint " + sql::shown(theirs.name) + " was altered")
-			    .sql = {alter("ALTER CONSTRAINT " + sql::ident(theirs.name) +
-			                  (theirs.no_inherit ? " NO INHERIT" : " INHERIT"))};
+		const LocalColumn *local = local_of(theirs.columns[0]);
+		if (local != nullptr && local->column != nullptr)
+			not_null_constraint(theirs, theirs.columns[0], *local);
 	}
+}
+
+void
+RelationMerge::not_null_constraint(const state::Constraint &theirs, AttrNumber attnum, const LocalColumn &local)
+{
+	const state::Constraint *base = find_not_null(*base_, attnum);
+	if (base == nullptr)
+		return;
+	const state::Constraint *ours = find_not_null(*ours_, local.column->attnum);
+	std::string identity = sql::shown(theirs.name) + " on " + shown_table();
+	std::string named = "not-null constraint " + sql::shown(theirs.name);
+	bool parents = ours != nullptr && !ours->local && ours->inhcount > 0;
+	auto change = [&](Op op, const std::string &text, bool already, const std::string &action) {
+		Operation &operation = add(op, identity, text);
+		if (ours == nullptr)
+			ignore(operation, local.column->not_null ? "The subscriber's server gives NOT NULL no name."
+			                                         : "The subscriber has no such constraint.");
+		else if (already)
+			satisfy(operation, "The subscriber's constraint is so.");
+		else if (parents)
+			ignore(operation, "The subscriber's constraint belongs to the parent table.");
+		else
+			operation.sql = {alter(action)};
+	};
+	if (base->name != theirs.name)
+		change(Op::RenameConstraint,
+		       "constraint " + sql::shown(base->name) + " was renamed to " + sql::shown(theirs.name),
+		       ours != nullptr && ours->name == theirs.name,
+		       ours == nullptr ? "" : "RENAME CONSTRAINT " + sql::ident(ours->name) + " TO " + sql::ident(theirs.name));
+	std::string name = ours == nullptr || parents ? theirs.name : base->name != theirs.name ? theirs.name : ours->name;
+	if (!base->validated && theirs.validated) {
+		/* a server that has no such constraint waited for this */
+		if (ours == nullptr && !local.column->not_null)
+			add(Op::ValidateConstraint, identity, named + " was validated").sql = {
+			    alter_column(local.name, "SET NOT NULL")};
+		else
+			change(Op::ValidateConstraint, named + " was validated", ours == nullptr || ours->validated,
+			       "VALIDATE CONSTRAINT " + sql::ident(name));
+	}
+	if (base->no_inherit != theirs.no_inherit)
+		change(Op::AlterConstraint, named + " was altered",
+		       ours != nullptr && ours->no_inherit == theirs.no_inherit,
+		       "ALTER CONSTRAINT " + sql::ident(name) + (theirs.no_inherit ? " NO INHERIT" : " INHERIT"));
 }
 
 /* Keys first, what refers to other tables last. */
@@ -267,6 +330,10 @@ RelationMerge::add_constraint(const Triple<state::Constraint> &triple)
 		    alter("DROP CONSTRAINT " + sql::ident(triple.ours->name)) + ";\n" + statement;
 		return teach(operation, shown_table());
 	}
+	if (std::string feature = missing_feature(theirs, facts_.server_version()); !feature.empty()) {
+		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no " + feature + ".");
+		return teach(operation, shown_table());
+	}
 	if (!sql::is_one_clause(theirs.definition)) {
 		refuse(operation, Reason::UnsupportedObject, "Its definition is not one clause.");
 		return teach(operation, shown_table());
@@ -303,7 +370,12 @@ RelationMerge::alter_constraint(const Triple<state::Constraint> &triple)
 	std::string identity = sql::shown(theirs.name) + " on " + shown_table();
 	std::string named = std::string(kind_name(theirs)) + " " + sql::shown(theirs.name);
 	std::string name = ours == nullptr ? theirs.name : ours->name == base.name ? theirs.name : ours->name;
-	if (!base.validated && theirs.validated) {
+	bool enforcement = is_enforced(base) != is_enforced(theirs);
+	/* from now on it means something; a subscriber that could not have it as it was can have it now */
+	if (enforcement && ours == nullptr && is_enforced(theirs))
+		return add_constraint(triple);
+	/* to enforce it validates it */
+	if (!base.validated && theirs.validated && !enforcement) {
 		Operation &operation = add(Op::ValidateConstraint, identity, named + " was validated");
 		if (ours == nullptr)
 			ignore(operation, "The subscriber has no such constraint.");
@@ -315,14 +387,20 @@ RelationMerge::alter_constraint(const Triple<state::Constraint> &triple)
 			operation.sql = {alter("VALIDATE CONSTRAINT " + sql::ident(name))};
 	}
 	bool deferral = base.deferrable != theirs.deferrable || base.deferred != theirs.deferred;
-	bool enforcement = is_enforced(base) != is_enforced(theirs);
 	bool inheritance = base.no_inherit != theirs.no_inherit;
 	if (!deferral && !enforcement && !inheritance)
 		return;
 	Operation &operation = add(Op::AlterConstraint, identity, named + " was altered: " + theirs.definition);
 	if (ours == nullptr)
 		return ignore(operation, "The subscriber has no such constraint.");
-	if (inheritance && theirs.type != 'n') {
+	bool already = ours->deferrable == theirs.deferrable && ours->deferred == theirs.deferred &&
+	               is_enforced(*ours) == is_enforced(theirs);
+	std::string feature = enforcement ? missing_feature(theirs, facts_.server_version()) : "";
+	if (!already && !feature.empty()) {
+		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no " + feature + ".");
+		return teach(operation, shown_table());
+	}
+	if (inheritance) {
 		refuse(operation, Reason::UnsupportedObject,
 		       "A constraint does not change its inheritance in place.");
 		return teach(operation, shown_table());
@@ -334,8 +412,7 @@ RelationMerge::alter_constraint(const Triple<state::Constraint> &triple)
 		                            : " NOT DEFERRABLE";
 	if (enforcement)
 		action += is_enforced(theirs) ? " ENFORCED" : " NOT ENFORCED";
-	if (ours->deferrable == theirs.deferrable && ours->deferred == theirs.deferred &&
-	    is_enforced(*ours) == is_enforced(theirs))
+	if (already)
 		return satisfy(operation, "The subscriber's constraint is so.");
 	operation.sql = {alter(action)};
 }

@@ -38,7 +38,7 @@ meaning(const state::Constraint &constraint)
 					again = true;
 				}
 		}
-	return std::string(text);
+	return sql::flatten(text);
 }
 
 bool

@@ -149,7 +149,13 @@ struct CreateScript {
 	std::vector<std::string> before_rows;
 	std::vector<std::string> after_rows;
 };
-CreateScript render_create(const state::Relation &relation, const Policy &policy);
+/* For a server of that version (server_version_num); 0: one that has whatever the relation has. */
+CreateScript render_create(const state::Relation &relation, const Policy &policy, int server_version = 0);
+
+/* What of it a server of that version does not have, for a sentence ("keys WITHOUT OVERLAPS"); empty: nothing,
+ * or the version is 0. */
+std::string missing_feature(const state::Constraint &constraint, int server_version);
+std::string missing_feature(const state::Relation &relation, const Policy &policy, int server_version);
 std::vector<std::string> render_create_type(const state::Type &type);
 
 } // namespace schemasync::merge

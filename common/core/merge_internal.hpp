@@ -165,6 +165,7 @@ private:
 	void rename_constraints();
 	void add_constraints();
 	void not_null_constraints();
+	void not_null_constraint(const state::Constraint &theirs, AttrNumber attnum, const LocalColumn &local);
 	void add_constraint(const Triple<state::Constraint> &triple);
 	void alter_constraint(const Triple<state::Constraint> &triple);
 	void match_indexes(); /* indexes.cpp */
@@ -214,6 +215,9 @@ void apply_schema_changes(Result &result, const Policy &policy);
 
 /* Type, default and the like of a column, for people (drift.cpp). */
 std::string describe_column(const state::Column &column);
+
+/* The named NOT NULL of a column (18 and later have them), nullptr: none. From constraints.cpp. */
+const state::Constraint *find_not_null(const state::Relation &relation, AttrNumber attnum);
 
 /* Clauses, from render.cpp. */
 std::string type_sql(const state::TypeRef &type);

@@ -54,27 +54,46 @@ add_constraint_sql(const state::Relation &relation, const state::Constraint &con
 	       " " + constraint.definition;
 }
 
-/* From 18 on NOT NULL has a name; before, the syntax takes one and forgets it. */
+/* From 18 on NOT NULL has a name; before, the syntax takes one and forgets it, and children always have it too.
+ * One that is not validated is left for after the rows. */
 std::string
-not_null_clause(const state::Relation &relation, const state::Column &column)
+not_null_clause(const state::Relation &relation, const state::Column &column, int server_version)
 {
 	if (!column.not_null)
 		return "";
-	for (const state::Constraint &constraint : relation.constraints)
-		if (constraint.type == 'n' && constraint.columns == std::vector<AttrNumber>{column.attnum})
-			return " CONSTRAINT " + sql::ident(constraint.name) + " NOT NULL" +
-			       (constraint.no_inherit ? " NO INHERIT" : "");
-	return " NOT NULL";
+	const state::Constraint *constraint = find_not_null(relation, column.attnum);
+	if (constraint == nullptr)
+		return " NOT NULL";
+	if (!constraint->validated)
+		return "";
+	bool named = server_version == 0 || server_version >= 180000;
+	if (!named && constraint->no_inherit)
+		return "";
+	return " CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL" +
+	       (constraint->no_inherit ? " NO INHERIT" : "");
 }
 
 std::string
-create_table(const state::Relation &relation)
+create_table(const state::Relation &relation, int server_version)
 {
 	bool partition = !relation.partition_bound.empty();
 	std::vector<std::string> parts;
-	for (const state::Column &column : relation.columns)
+	for (state::Column column : relation.columns) {
+		/* it comes with the attachment */
+		if (partition && column.inhcount > 0)
+			column.identity = 0;
 		if (!comes_from_parent(relation, column) && !relation.of_type)
-			parts.push_back("\n\t" + column_clause(column, true, false) + not_null_clause(relation, column));
+			parts.push_back("\n\t" + column_clause(column, true, false) + not_null_clause(relation, column, server_version));
+	}
+	if (!partition && (server_version == 0 || server_version >= 180000))
+		for (const state::Column &column : relation.columns) {
+			/* the parent's has another name, which it would keep */
+			const state::Constraint *constraint = find_not_null(relation, column.attnum);
+			if (comes_from_parent(relation, column) && constraint != nullptr && constraint->local &&
+			    constraint->validated)
+				parts.push_back("\n\tCONSTRAINT " + sql::ident(constraint->name) + " NOT NULL " +
+				                sql::ident(column.name));
+		}
 	std::string result = relation.persistence == 'u' ? "CREATE UNLOGGED TABLE " : "CREATE TABLE ";
 	result += sql::qualified(relation.name);
 	if (relation.of_type)
@@ -106,7 +125,9 @@ complete_columns(const state::Relation &relation, std::vector<std::string> &out)
 		if ((comes_from_parent(relation, column) || relation.of_type) && column.generated == 0) {
 			if (column.default_expr)
 				out.push_back(alter + "SET DEFAULT " + default_sql(column));
-			if (column.not_null)
+			/* one that is the parent's alone comes from there, and must go when the parent's goes */
+			const state::Constraint *constraint = find_not_null(relation, column.attnum);
+			if (column.not_null && (constraint == nullptr || (constraint->validated && constraint->local)))
 				out.push_back(alter + "SET NOT NULL");
 			if (relation.of_type && column.identity != 0)
 				out.push_back(alter + "ADD " + default_sql(column));
@@ -233,21 +254,27 @@ options_sql(const std::vector<std::string> &options)
 }
 
 CreateScript
-render_create(const state::Relation &relation, const Policy &policy)
+render_create(const state::Relation &relation, const Policy &policy, int server_version)
 {
 	CreateScript script;
 	std::string table = sql::qualified(relation.name);
 	for (const state::Column &column : relation.columns)
 		if (column.sequence && column.identity == 0)
 			script.before_rows.push_back(create_sequence(*column.sequence));
-	script.before_rows.push_back(create_table(relation));
+	script.before_rows.push_back(create_table(relation, server_version));
 	complete_columns(relation, script.before_rows);
 
 	bool ignored = policy.constraints == Choice::Ignore;
 	for (const state::Constraint &constraint : relation.constraints) {
 		bool partition = !relation.partition_bound.empty();
-		if (constraint.type == 'c' && (!is_inherited(constraint) || partition) && !ignored)
-			script.before_rows.push_back(add_constraint_sql(relation, constraint));
+		/* rows that were there need not comply with one that is not validated */
+		bool any_rows = constraint.validated || sql::ends_with_words(constraint.definition, "NOT ENFORCED");
+		if (constraint.type == 'c' && (!is_inherited(constraint) || (partition && any_rows)) && !ignored)
+			(any_rows ? script.before_rows : script.after_rows)
+			    .push_back(add_constraint_sql(relation, constraint));
+		if (constraint.type == 'n' && !constraint.validated && !is_inherited(constraint) &&
+		    (server_version == 0 || server_version >= 180000))
+			script.after_rows.push_back(add_constraint_sql(relation, constraint));
 		bool unique = constraint.type == 'p' || (constraint.type == 'u' && !ignored) ||
 		              (constraint.type == 'x' && !ignored);
 		if (unique && !is_inherited(constraint))

@@ -228,4 +228,81 @@ ends_with_words(std::string_view text, std::string_view words)
 	                  [](const Token &a, const Token &b) { return a.kind == b.kind && a.text == b.text; });
 }
 
+namespace {
+
+/* What stands in one pair of parentheses, or the whole text: the connective that all its operands have (AND, OR),
+ * or none. */
+std::string_view
+connective(const std::vector<Token> &all, std::size_t begin, std::size_t end)
+{
+	std::string_view found;
+	int depth = 0;
+	for (std::size_t i = begin; i < end; i++) {
+		if (all[i].text == "(")
+			depth++;
+		else if (all[i].text == ")")
+			depth--;
+		else if (depth == 0 && all[i].kind == Token::Kind::Word && (all[i].text == "AND" || all[i].text == "OR")) {
+			if (!found.empty() && found != all[i].text)
+				return {};
+			found = all[i].text;
+		}
+	}
+	return found;
+}
+
+std::size_t
+closing(const std::vector<Token> &all, std::size_t open)
+{
+	int depth = 0;
+	for (std::size_t i = open; i < all.size(); i++) {
+		depth += all[i].text == "(" ? 1 : all[i].text == ")" ? -1 : 0;
+		if (depth == 0)
+			return i;
+	}
+	return all.size();
+}
+
+/* Appends the tokens of [begin, end), whose operands are joined by `outer` (empty: not by AND or OR alone). */
+void
+append_flat(const std::vector<Token> &all, std::size_t begin, std::size_t end, std::string_view outer, std::string &out)
+{
+	for (std::size_t i = begin; i < end; i++) {
+		bool opens = all[i].text == "(";
+		std::size_t close = opens ? closing(all, i) : i;
+		if (!opens || close >= end) {
+			out.append(out.empty() ? "" : " ").append(all[i].text);
+			continue;
+		}
+		std::string_view inner = connective(all, i + 1, close);
+		bool operand = (i == begin || all[i - 1].text == outer) && (close + 1 == end || all[close + 1].text == outer);
+		bool splice = !inner.empty() && inner == outer && operand;
+		if (!splice)
+			out.append(out.empty() ? "(" : " (");
+		append_flat(all, i + 1, close, inner, out);
+		if (!splice)
+			out.append(" )");
+		i = close;
+	}
+}
+
+} // namespace
+
+std::string
+flatten(std::string_view text)
+{
+	constexpr int deepest = 100; /* of what a person wrote; below, it recurses */
+	auto all = tokens(text);
+	int depth = 0, reached = 0;
+	for (std::size_t i = 0; all && i < all->size(); i++) {
+		depth += (*all)[i].text == "(" ? 1 : (*all)[i].text == ")" ? -1 : 0;
+		reached = std::max(reached, depth);
+	}
+	if (!all || reached > deepest)
+		return std::string(text);
+	std::string result;
+	append_flat(*all, 0, all->size(), connective(*all, 0, all->size()), result);
+	return result;
+}
+
 } // namespace schemasync::sql

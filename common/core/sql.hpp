@@ -50,6 +50,12 @@ std::optional<std::vector<Token>> tokens(std::string_view text);
 /* What follows the first of `word` (upper case) that stands outside quotes and parentheses, from it on;
  * empty: none. */
 std::string_view from_word(std::string_view text, std::string_view word);
+/*
+ * The text without the parentheses that only group operands of AND within an AND, or of OR within an OR. The server
+ * deparses "a BETWEEN 1 AND 2 AND b" as ((a) AND (b)) AND (c) and, when it reads that, makes one AND of it; so what was
+ * copied has another text than its source and is the same.
+ */
+std::string flatten(std::string_view text);
 /* Whether the words stand one after the other at the end, e.g. "NOT VALID". */
 bool ends_with_words(std::string_view text, std::string_view words);
 

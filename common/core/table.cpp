@@ -61,6 +61,11 @@ RelationMerge::create()
 		refuse(operation, Reason::LocalNameTaken, "The subscriber has something else of that name.");
 		check(false);
 	}
+	if (std::string feature = missing_feature(*theirs_, policy_, facts_.server_version());
+	    proven && !feature.empty()) {
+		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no " + feature + ".");
+		check(false);
+	}
 	for (const state::Column &column : theirs_->columns) {
 		check(proven && prove_type(operation, column.type, column.collation));
 		std::optional<state::Expression> value = column.default_expr;
@@ -108,7 +113,7 @@ RelationMerge::create()
 		}
 	if (!proven)
 		return teach(operation, shown_table());
-	CreateScript script = render_create(*theirs_, policy_);
+	CreateScript script = render_create(*theirs_, policy_, facts_.server_version());
 	operation.sql = std::move(script.before_rows);
 	operation.sql.insert(operation.sql.end(), script.after_rows.begin(), script.after_rows.end());
 	if (policy_.owners_same && !theirs_->owner.empty() && facts_.role_exists(theirs_->owner))

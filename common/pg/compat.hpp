@@ -52,6 +52,9 @@ extern "C" {
 
 namespace schemasync::pg::compat {
 
+/* Of the server that this was built for; minor versions do not matter. */
+constexpr int server_version = PG_VERSION_NUM;
+
 using TreeWalker = bool (*)(Node *, void *);
 using TreeMutator = Node *(*)(Node *, void *);
 

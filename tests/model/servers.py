@@ -33,17 +33,27 @@ class ServerError(Exception):
 
 
 class Server:
-    """One cluster in FOLDER/NAME. Use start(), database(), then sessions and run()."""
+    """One cluster in FOLDER/NAME. Use start(), database(), then sessions and run().
 
-    def __init__(self, bindir, folder, name, port):
+    enter: what to put in front of the server's own executables when they do not run just so; it also sees to the user
+    that they run as. clients: the folder of psql, when that is another one.
+    """
+
+    def __init__(self, bindir, folder, name, port, enter=(), clients=None):
         self.bindir, self.name, self.port = bindir, name, port
+        self.enter, self.clients = list(enter), clients or bindir
         self.socket = os.path.join(folder, name)
         self.data = os.path.join(self.socket, "data")
         self.log = os.path.join(self.socket, "log")
 
     def tool(self, *arguments, check=True, **more):
-        done = subprocess.run([os.path.join(self.bindir, arguments[0]), *arguments[1:]], capture_output=True,
-                              text=True, errors="replace", cwd="/", env=clean_environment(), **ACCOUNT, **more)
+        own = {} if self.enter else {"cwd": "/", **ACCOUNT}
+        # (not a pipe: the server that is started would keep it open)
+        with tempfile.TemporaryFile("w+", errors="replace") as out:
+            done = subprocess.run([*self.enter, os.path.join(self.bindir, arguments[0]), *arguments[1:]], stdout=out,
+                                  stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=clean_environment(), **own, **more)
+            out.seek(0)
+            done.stdout = done.stderr = out.read()
         if check and done.returncode != 0:
             raise ServerError("%s on %s: %s" % (arguments[0], self.name, (done.stderr or done.stdout).strip()))
         return done
@@ -70,7 +80,7 @@ class Server:
         self.tool("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)
 
     def psql(self, database, *options):
-        return [os.path.join(self.bindir, "psql"), "-X", "-q", "-A", "-t", "-h", self.socket, "-p", str(self.port),
+        return [os.path.join(self.clients, "psql"), "-X", "-q", "-A", "-t", "-h", self.socket, "-p", str(self.port),
                 "-U", "postgres", "-d", database, *options]
 
     def conninfo(self, database):
@@ -97,7 +107,7 @@ class Session:
     MARK = "~~done~~"
 
     def __init__(self, server, database, settings=""):
-        options = settings + " -c client_min_messages=error -c lock_timeout=150ms -c statement_timeout=60s"
+        options = "-c client_min_messages=error -c lock_timeout=150ms -c statement_timeout=60s " + settings
         env = clean_environment()
         env["PGOPTIONS"] = options
         self.process = subprocess.Popen(server.psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -40,4 +40,19 @@ TEST(Sql, FindsWordsOutsideQuotes)
 	EXPECT_FALSE(sql::ends_with_words("CHECK ((a = 'NOT VALID'))", "NOT VALID"));
 }
 
+TEST(Sql, FlattensWhatTheServerFlattens)
+{
+	auto same = [](const char *a, const char *b) { return sql::flatten(a) == sql::flatten(b); };
+	EXPECT_TRUE(same("CHECK ((((a >= 0) AND (a <= 9)) AND (b > 0)))", "CHECK (((a >= 0) AND (a <= 9) AND (b > 0)))"));
+	EXPECT_TRUE(same("((a OR b) OR (c OR (d OR e)))", "(a OR b OR c OR d OR e)"));
+	EXPECT_FALSE(same("((a OR b) AND c)", "(a OR (b AND c))"));
+	EXPECT_FALSE(same("((a AND b) OR c)", "(a AND b OR c)"));
+	EXPECT_FALSE(same("(NOT (a AND b) AND c)", "(NOT a AND b AND c)"));
+	EXPECT_FALSE(same("(f(a AND b) AND c)", "(f AND a AND b AND c)"));
+	EXPECT_FALSE(same("((a AND b) IS TRUE AND c)", "(a AND b IS TRUE AND c)"));
+	EXPECT_EQ(sql::flatten("'(a AND b) AND c'"), "'(a AND b) AND c'");
+	std::string deep = std::string(100000, '(');
+	EXPECT_EQ(sql::flatten(deep), deep);
+}
+
 } // namespace
