@@ -88,7 +88,7 @@ bool
 all_not_null(TupleDesc desc, Relation index)
 {
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++) {
-		if (!TupleDescAttr(desc, index->rd_index->indkey.values[i] - 1)->attnotnull)
+		if (!pg::compat::is_not_null(desc, index->rd_index->indkey.values[i] - 1))
 			return false;
 	}
 	return true;

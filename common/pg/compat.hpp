@@ -245,6 +245,17 @@ generated_columns_of(const Publication *publication)
 #endif
 }
 
+/* Whether no row can hold NULL there: from 18 on a NOT NULL may be NOT VALID, and the rows of before may be as they were. */
+inline bool
+is_not_null(TupleDesc desc, int at)
+{
+#if PG_VERSION_NUM >= 180000
+	return TupleDescCompactAttr(desc, at)->attnullability == ATTNULLABLE_VALID;
+#else
+	return TupleDescAttr(desc, at)->attnotnull;
+#endif
+}
+
 /* Whether generated columns can be published at all: with 18 they came under column lists. */
 constexpr bool publishes_generated_columns = PG_VERSION_NUM >= 180000;
 
