@@ -127,20 +127,28 @@ on_ddl(SchemaWork &work)
 	begin_boundary(work);
 	work.command = std::move(message.command);
 	work.relations = &message.relations;
+	work.republished.insert(message.republished.begin(), message.republished.end());
 	for (const merge::RewriteHint &rewrite : work.command.rewrites)
 		forget_rewrite(work.boundary.xid, rewrite.relation);
 	settle_carried(work.command);
 	finish_carries(work);
 	std::vector<std::function<bool()>> parts;
-	for (const auto &schema : message.schemas)
-		parts.emplace_back([&] { return apply_schema(work, schema); });
-	for (const auto &type : message.types)
-		parts.emplace_back([&] { return apply_type(work, type); });
+	const bool whole = work.boundary.pass == Pass::Stream;
+	if (whole)
+		for (const auto &schema : message.schemas)
+			parts.emplace_back([&] { return apply_schema(work, schema); });
+	if (whole)
+		for (const auto &type : message.types)
+			parts.emplace_back([&] { return apply_type(work, type); });
+	apply_membership(work, message);
 	for (const auto &relation : message.relations)
 		parts.emplace_back([&] { return apply_relation(work, relation); });
 	for (const merge::DroppedObject &dropped : work.command.dropped) {
-		if (dropped.class_name == "pg_class" && dropped.subid == 0)
-			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_relation(work, oid); });
+		if (dropped.class_name == "pg_class" && dropped.subid == 0) {
+			if (whole || !is_passed_over(work, dropped.oid))
+				parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_relation(work, oid); });
+		} else if (!whole)
+			continue;
 		else if (dropped.class_name == "pg_type")
 			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_type(work, oid); });
 		else if (dropped.class_name == "pg_namespace") {
@@ -152,7 +160,8 @@ on_ddl(SchemaWork &work)
 		}
 	}
 	do_all(work, std::move(parts));
-	record_ignored(work);
+	if (whole)
+		record_ignored(work);
 	end_boundary(work);
 	return work.changed;
 }
@@ -171,7 +180,10 @@ close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 void
 begin_boundary(SchemaWork &work)
 {
-	work.boundary.ordinal = next_ordinal(work.boundary, true);
+	/* the stream may have been refused at the same place before: the second reading has numbers of its own */
+	constexpr int catch_up_ordinals = 1000000;
+	work.boundary.ordinal =
+	    next_ordinal(work.boundary, true) + (work.boundary.pass == Pass::CatchUp ? catch_up_ordinals : 0);
 	work.decision = pg::call([&] {
 		return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn,
 		                              work.boundary.ordinal);

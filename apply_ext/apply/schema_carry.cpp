@@ -167,6 +167,14 @@ begin_carry(SchemaWork &work, const state::RewriteMessage &message)
 }
 
 void
+pass_over_carry(const state::RewriteMessage &message)
+{
+	constexpr bool replaces = true;
+
+	pg::call([&] { add_carried(message.transient, message.relation, replaces); });
+}
+
+void
 settle_carried(merge::Command &command)
 {
 	for (const Carried *carried = carries; carried != nullptr; carried = carried->next) {

@@ -15,6 +15,9 @@ namespace schemasync::apply {
 /* Takes the rewrite message: changes the local table so that the rows can come. Throws Refused. */
 void begin_carry(SchemaWork &work, const state::RewriteMessage &message);
 
+/* The same for a table that comes with a copy: the rows are not applied. */
+void pass_over_carry(const state::RewriteMessage &message);
+
 /* Takes out of the command what the carried rows have settled: nothing is left to prove about their values. */
 void settle_carried(merge::Command &command);
 

@@ -110,8 +110,11 @@ on_rewrite(SchemaWork &work)
 
 	if (decision != nullptr && decision->resolution != nullptr)
 		return false; /* a person has looked at the rows */
-	if (is_before_copy(work, message.relation))
-		return false; /* its rows were copied later than this */
+	if (is_passed_over(work, message.relation)) {
+		if (message.carried)
+			pass_over_carry(message);
+		return false; /* its rows are copied later than this */
+	}
 	if (pg::call([&] { return catalog::load_relation(work.subscription.subid, message.relation); }) ==
 	    nullptr)
 		return false;

@@ -26,7 +26,7 @@ namespace {
 constexpr char load_sql[] =
 	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
-	" options::text, copy_begun FROM schemasync.subscription WHERE subid = $1";
+	" options::text, copy_begun, refresh, coalesce(refresh_copy, true) FROM schemasync.subscription WHERE subid = $1";
 
 bool
 flag(int column)
@@ -82,6 +82,8 @@ fill(Subscription *subscription, MemoryContext context)
 	subscription->schema_changes = result_text(0, 15, context);
 	subscription->options_text = result_text(0, 16, context);
 	subscription->copy_begun = flag(17);
+	subscription->refresh = flag(18);
+	subscription->refresh_copies = flag(19);
 }
 
 /* Whether the extension is in this database, so that its tables may be named. */
@@ -172,7 +174,7 @@ save_copied(std::int64_t subid)
 }
 
 void
-record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
+note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
 {
 	const char *message = error->message != nullptr ? error->message : "missing error text";
 	Internal internal = begin_internal();
@@ -193,6 +195,16 @@ record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo 
 		    {as_int8(subid), as_text(where->worker), as_text(unpack_sql_state(error->sqlerrcode)), as_text(message), as_text(error->detail),
 		     as_text(error->hint), as_text(error->context), as_text(where->relation), as_text(where->command), as_text(where->key),
 		     as_lsn(where->lsn), as_int8(where->xid)});
+	end_internal(internal);
+}
+
+void
+record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
+{
+	const char *message = error->message != nullptr ? error->message : "missing error text";
+
+	note_error(subid, error, where);
+	Internal internal = begin_internal();
 	run("UPDATE schemasync.subscription SET last_error = $2, state = 'failed',"
 	    " state_since = CASE WHEN state = 'failed' THEN state_since ELSE clock_timestamp() END WHERE subid = $1",
 	    {as_int8(subid), as_text(message)});
@@ -203,7 +215,8 @@ void
 resolve_errors(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND resolved_at IS NULL", {as_int8(subid)});
+	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker <> 'copy' AND resolved_at IS NULL",
+	    {as_int8(subid)});
 	end_internal(internal);
 }
 

@@ -50,6 +50,8 @@ struct Subscription {
 	const char *slot_name;
 	const char *origin_name; /* schemasync_<database oid>_<subid> */
 	bool create_slot, copy_schema, copy_data, enabled, drain;
+	bool refresh;        /* schemasync_refresh was called, and the copy worker has not seen to it yet */
+	bool refresh_copies; /* ... and rows of new tables are copied */
 	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
 	XLogRecPtr drain_lsn, skip_lsn;
 	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */
@@ -85,6 +87,8 @@ struct ErrorContextInfo {
 	std::int64_t xid;
 };
 void record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
+/* The same for an error that does not stand in the way of the subscription: its state stays. */
+void note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
 /* After success: open errors get their resolved_at. */
 void resolve_errors(std::int64_t subid);
 
