@@ -299,11 +299,24 @@ flush_batches(Session *session)
 void
 forget_batches(Session *session)
 {
-	for (Target *target = session->relations->batched; target != nullptr; target = target->next_batched) {
+	HASH_SEQ_STATUS scan;
+	Target *target;
+
+	/* not by the list: the batch whose changes were being made when the ERROR came is off it already */
+	hash_seq_init(&scan, session->relations->targets);
+	while ((target = static_cast<Target *>(hash_seq_search(&scan))) != nullptr) {
+		if (!has_batch(target))
+			continue;
 		target->batch->count = 0;
 		MemoryContextReset(target->batch->values);
 	}
 	session->relations->batched = nullptr;
+}
+
+bool
+has_batch(const Target *target)
+{
+	return target->batch != nullptr && target->batch->count > 0;
 }
 
 } // namespace schemasync::apply

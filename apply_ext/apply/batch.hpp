@@ -20,4 +20,7 @@ void flush_batches(Session *session);
 /* After an abort: what was collected is gone. */
 void forget_batches(Session *session);
 
+/* Whether changes of the target wait. */
+bool has_batch(const Target *target);
+
 } // namespace schemasync::apply

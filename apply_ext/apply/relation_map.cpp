@@ -1,5 +1,6 @@
 #include "apply_ext/apply/relation_map.hpp"
 
+#include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/session.hpp"
 #include "pg/compat.hpp"
@@ -202,6 +203,10 @@ build_mapping(Session *session, Target *target)
 {
 	MemoryContext saved;
 
+	/* whoever asks for a new mapping has flushed: these changes would be lost without a word */
+	if (has_batch(target))
+		elog(ERROR, "changes of \"%s.%s\" still wait while its columns are mapped anew", target->schema,
+		     target->name);
 	/* lookups of the old mapping lie in its context */
 	close_lookups(session->relations->locals);
 	if (target->mapping == nullptr)
@@ -274,6 +279,9 @@ remember_relation(Session *session, const protocol::Relation &message)
 {
 	Relations *relations = session->relations;
 	bool found;
+
+	/* changes that wait in a batch were read with the columns that are about to go */
+	flush_rows(session);
 	Target *target = static_cast<Target *>(hash_search(relations->targets, &message.oid, HASH_ENTER, &found));
 
 	relations->last = nullptr;

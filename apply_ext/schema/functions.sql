@@ -57,6 +57,12 @@ CREATE FUNCTION @extschema@.schemasync_sync_sequences(name text,
 	OUT sequence text, OUT publisher_value bigint, OUT subscriber_value bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+-- What differs in the schema now, how to level it, and what the stream would make of it.
+CREATE FUNCTION @extschema@.schemasync_diff(name text,
+	OUT object_type text, OUT object_identity text, OUT difference text, OUT publisher text, OUT subscriber text,
+	OUT suggested_sql text, OUT verdict text, OUT reason text, OUT detail text, OUT operation text)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 -- What shared memory knows of the workers of this database; for the views.
 CREATE FUNCTION schemasync.worker_status(
 	OUT subid bigint, OUT pid integer, OUT state text, OUT state_since timestamptz,

@@ -8,10 +8,9 @@
 #include "core/pure.hpp"
 
 namespace schemasync::merge {
-namespace {
 
 std::string
-describe(const state::Column &column)
+describe_column(const state::Column &column)
 {
 	std::string result = column.type.sql;
 	if (!column.collation.empty())
@@ -27,8 +26,6 @@ describe(const state::Column &column)
 		result += " DEFAULT " + column.default_expr->sql;
 	return result;
 }
-
-} // namespace
 
 std::string
 describe_drift(const state::Relation &theirs, const state::Relation &ours, const ColumnMap &columns)
@@ -51,18 +48,18 @@ describe_drift(const state::Relation &theirs, const state::Relation &ours, const
 		const state::Column *local = partner(column);
 		std::string what = "column " + sql::shown(column.name);
 		if (local == nullptr) {
-			line(what, describe(column), "none");
+			line(what, describe_column(column), "none");
 			continue;
 		}
 		seen.push_back(local->attnum);
 		if (local->name != column.name)
 			line(what, sql::shown(column.name), "named " + sql::shown(local->name));
-		if (describe(column) != describe(*local))
-			line(what, describe(column), describe(*local));
+		if (describe_column(column) != describe_column(*local))
+			line(what, describe_column(column), describe_column(*local));
 	}
 	for (const state::Column &local : ours.columns)
 		if (std::find(seen.begin(), seen.end(), local.attnum) == seen.end())
-			line("column " + sql::shown(local.name), "none", describe(local));
+			line("column " + sql::shown(local.name), "none", describe_column(local));
 
 	auto constraints = [&](const state::Relation &these, const state::Relation &others, bool publisher) {
 		for (const state::Constraint &constraint : these.constraints) {

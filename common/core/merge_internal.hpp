@@ -205,6 +205,9 @@ void teach(Operation &operation, std::string_view table, std::string_view next_t
 /* schema_changes = refuse | ignore, over everything. */
 void apply_schema_changes(Result &result, const Policy &policy);
 
+/* Type, default and the like of a column, for people (drift.cpp). */
+std::string describe_column(const state::Column &column);
+
 /* Clauses, from render.cpp. */
 std::string type_sql(const state::TypeRef &type);
 std::string column_clause(const state::Column &column, bool with_default, bool with_not_null);

@@ -76,7 +76,7 @@ for name in sorted(expected - regress):
     if re.sub(r"_\d$", "", name) not in regress:
         faults.append("expected: %s.out belongs to no test" % name)
 compare("tests/unit", names_in("tests/unit", "_test.cpp"), listed(build, "unit_tests"))
-compare("tests/tap", names_in("tests/tap", ".pl"), listed(build, "tap_tests") | listed(build, "tap_long_tests"))
+compare("tests/tap", names_in("tests/tap", ".pl"), listed(build, "tap_tests"))
 compare("tests/guard", names_in("tests/guard", ".py"), listed(build, "guard_tests"))
 
 print("\n".join(faults))

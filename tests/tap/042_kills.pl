@@ -18,7 +18,7 @@ $pub->safe_psql('postgres', q{
 });
 create_subscription($pub, $sub, 'sub');
 
-# Writers that go on until they are stopped: small transactions, and now and then a large one with a rolled back part.
+# Writers that go on until they are stopped, at a rate that a busy machine can follow: small transactions, and now and then a large one with a rolled back part.
 my $script = $PostgreSQL::Test::Utils::tmp_check . '/load.sql';
 append_to_file($script, q{
 \set a random(1, 500)
@@ -41,7 +41,7 @@ COMMIT;
 sub with_load
 {
 	my ($kill, $times) = @_;
-	my $h = start([ 'pgbench', '-n', '-c', '2', '-T', '600', '-f', $script, $pub->connstr('postgres') ], '>', \my $out, '2>', \my $err);
+	my $h = start([ 'pgbench', '-n', '-c', '2', '-R', '150', '-T', '600', '-f', $script, $pub->connstr('postgres') ], '>', \my $out, '2>', \my $err);
 	foreach my $round (1 .. $times)
 	{
 		my $rows = $sub->safe_psql('postgres', 'SELECT count(*) FROM history');
@@ -87,7 +87,7 @@ level('subscriber crashed');
 # the load ends with the publisher
 foreach my $round (1 .. 2)
 {
-	my $h = start([ 'pgbench', '-n', '-c', '2', '-T', '600', '-f', $script, $pub->connstr('postgres') ], '>', \my $out, '2>', \my $err);
+	my $h = start([ 'pgbench', '-n', '-c', '2', '-R', '150', '-T', '600', '-f', $script, $pub->connstr('postgres') ], '>', \my $out, '2>', \my $err);
 	my $rows = $sub->safe_psql('postgres', 'SELECT count(*) FROM history');
 	$sub->poll_query_until('postgres', "SELECT count(*) > $rows + 20 FROM history") or die 'nothing arrives';
 	$pub->stop('immediate');
