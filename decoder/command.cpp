@@ -217,7 +217,7 @@ compare_ranks(const ListCell *a, const ListCell *b)
 
 /* Parents before children. */
 List *
-rank_relations(const Scope &scope)
+rank_relations(const Scope &scope, bool changes_states)
 {
 	List *ranked = NIL;
 	ListCell *cell;
@@ -226,7 +226,7 @@ rank_relations(const Scope &scope)
 		foreach(cell, relids) {
 			auto *entry = static_cast<Ranked *>(palloc(sizeof(Ranked)));
 			*entry = Ranked{lfirst_oid(cell), depth_of(lfirst_oid(cell)),
-			                relids == scope.relations ? Include::always : Include::news};
+			                relids == scope.relations && changes_states ? Include::always : Include::news};
 			ranked = lappend(ranked, entry);
 		}
 	list_sort(ranked, compare_ranks);
@@ -247,8 +247,11 @@ schema_of_type(Oid typid)
 
 /* Appends the field "relations" and gathers the types and, where tables are new, the schemas they need. */
 int
-append_relations(const Place &place, Scope *scope, bool moves_tables, Outgoing *outgoing, List **types)
+append_relations(const Place &place, Scope *scope, const marker::Marker &marker, Outgoing *outgoing, List **types)
 {
+	/* RENAME and SET SCHEMA are ALTER TABLE without subcommands */
+	bool moves_tables = marker.tag == "ALTER TABLE" && !marker.has_subcommands;
+	bool changes_states = marker.tag != "GRANT" && marker.tag != "REVOKE" && marker.tag != "COMMENT";
 	List *known = NIL;
 	int count = 0;
 	ListCell *cell;
@@ -258,7 +261,7 @@ append_relations(const Place &place, Scope *scope, bool moves_tables, Outgoing *
 		scope->schemas = list_append_unique_oid(scope->schemas, schema_of_type(lfirst_oid(cell)));
 	}
 	json::begin_array(&outgoing->json, "relations");
-	foreach(cell, rank_relations(*scope)) {
+	foreach(cell, rank_relations(*scope, changes_states)) {
 		auto *ranked = static_cast<const Ranked *>(lfirst(cell));
 		catalog::Facts facts;
 		if (!append_relation_state(place, ranked->relid, ranked->include, outgoing, &facts))
@@ -371,6 +374,33 @@ append_dropped(const Place &place, const marker::Marker &marker, const Scope &sc
 	return named;
 }
 
+/*
+ * What belongs to a table goes with it, unless a column list hides some of it; the rest goes with its schema, or with
+ * FOR ALL TABLES. Returns how many were told.
+ */
+int
+append_definitions(const Place &place, const marker::Marker &marker, const Scope &scope, Outgoing *outgoing)
+{
+	StringInfo out = &outgoing->json;
+	int told = 0;
+
+	json::begin_array(out, "definitions");
+	for (const marker::Definition &definition : marker.definitions) {
+		bool has_list = false;
+		bool table_told = OidIsValid(definition.of_table) && is_covered_here(place, definition.of_table) &&
+		                  !is_hidden_column(place, definition.of_table, 0, &has_list) && !has_list;
+		bool schema_told = !OidIsValid(definition.of_table) && OidIsValid(definition.in_schema) &&
+		                   is_schema_covered(session_publications(place.session), definition.in_schema);
+		if (has_list || (!scope.all_tables && !table_told && !schema_told))
+			continue;
+		json::separate(out);
+		appendBinaryStringInfo(out, definition.json.data(), static_cast<int>(definition.json.size()));
+		told++;
+	}
+	json::end_array(out);
+	return told;
+}
+
 void
 append_using(const Place &place, const marker::Marker &marker, const Scope &scope, Outgoing *outgoing)
 {
@@ -416,8 +446,6 @@ void
 send_command(const Place &place, const marker::Marker &marker)
 {
 	Scope scope = find_scope(place, marker);
-	/* RENAME and SET SCHEMA are ALTER TABLE without subcommands */
-	bool moves_tables = marker.tag == "ALTER TABLE" && !marker.has_subcommands;
 	Outgoing outgoing;
 	List *types = NIL;
 	ListCell *cell;
@@ -434,18 +462,19 @@ send_command(const Place &place, const marker::Marker &marker)
 	append_marked_rewrites(place, marker, &outgoing);
 	append_objects(marker, scope, &outgoing);
 	int dropped = append_dropped(place, marker, scope, &outgoing);
+	int definitions = append_definitions(place, marker, scope, &outgoing);
 
 	int nest_level = catalog::begin_pinned_settings();
-	int relations = append_relations(place, &scope, moves_tables, &outgoing, &types);
+	int relations = append_relations(place, &scope, marker, &outgoing, &types);
 	append_type_states(place, types, &outgoing);
 	append_schemas(scope, &outgoing);
 	catalog::end_pinned_settings(nest_level);
 
-	bool membership = changes_membership(place, marker, moves_tables);
+	bool membership = changes_membership(place, marker);
 	if (membership)
 		append_membership(place, marker, &outgoing);
 	bool objects = scope.all_tables && !marker.objects.empty() && scope.object_told[0];
-	if (membership || relations > 0 || scope.types != NIL || scope.schemas != NIL || dropped > 0 || objects)
+	if (membership || relations > 0 || scope.types != NIL || scope.schemas != NIL || dropped > 0 || definitions > 0 || objects)
 		send_outgoing(place, "schemasync.ddl", &outgoing);
 	foreach(cell, scope.detached)
 		forget_state(place.session->announcer->sent, place, RelationRelationId, lfirst_oid(cell));

@@ -63,9 +63,6 @@ receive_marker(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr ls
 			/* sealed once for another transaction: somebody plays it again */
 			if (!marker || marker->xid != place.txn->xid)
 				return;
-			/* GRANT changes no state */
-			if (marker->tag == "GRANT" || marker->tag == "REVOKE")
-				return;
 			/* a change of a table fails then, as in pgoutput; a command need not */
 			if (!do_publications_exist(place.session->options.publication_names))
 				return;

@@ -134,11 +134,12 @@ append_published(const Place &place, StringInfo out)
 } // namespace
 
 bool
-changes_membership(const Place &place, const marker::Marker &marker, bool moves_tables)
+changes_membership(const Place &place, const marker::Marker &marker)
 {
 	if (marker.tag == "ALTER PUBLICATION" || marker.tag == "CREATE PUBLICATION" || marker.tag == "DROP PUBLICATION")
 		return true;
-	return moves_tables && publishes_schemas(place);
+	/* RENAME and SET SCHEMA are ALTER TABLE without subcommands */
+	return marker.tag == "ALTER TABLE" && !marker.has_subcommands && publishes_schemas(place);
 }
 
 void

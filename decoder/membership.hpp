@@ -14,7 +14,7 @@
 namespace schemasync::decoder {
 
 /* Whether the command may have changed which tables are published, so that the client is told all of them. */
-bool changes_membership(const Place &place, const marker::Marker &marker, bool moves_tables);
+bool changes_membership(const Place &place, const marker::Marker &marker);
 
 /*
  * Appends the fields "published" (all covered tables), "above" (those above them that are not covered) and "republished" (those that the command put

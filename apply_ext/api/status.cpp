@@ -21,7 +21,7 @@ namespace schemasync::api {
 
 namespace {
 
-constexpr int status_columns = 15;
+constexpr int status_columns = 19;
 
 struct Row {
 	Datum values[status_columns];
@@ -70,6 +70,10 @@ put_status(ReturnSetInfo *set, const worker::Status &status)
 	add(&row, Int32GetDatum(status.failures), false);
 	add_time(&row, status.next_start);
 	add(&row, BoolGetDatum(status.draining), false);
+	add(&row, Int32GetDatum(status.verifier), status.verifier == 0);
+	add(&row, ObjectIdGetDatum(status.verify_relation), false);
+	add(&row, Int64GetDatum(status.verify_done), false);
+	add(&row, Int64GetDatum(status.verify_total), false);
 	Assert(row.count == status_columns);
 	tuplestore_putvalues(set->setResult, set->setDesc, row.values, row.nulls);
 }

@@ -123,8 +123,8 @@ connect_publisher(const catalog::Subscription &subscription)
 	                       catalog::needs_password(subscription));
 }
 
-XLogRecPtr
-current_position(worker::Publisher *publisher)
+bool
+probe_position(worker::Publisher *publisher, PositionProbe *probe, XLogRecPtr *lsn)
 {
 	/* A commit with synchronous_commit = off is in the WAL but not yet flushed, and only what is flushed is sent: so the end of the
 	 * inserted WAL is what counts, once it is flushed. It may also be the work of somebody who has not committed, which nobody flushes
@@ -134,25 +134,32 @@ current_position(worker::Publisher *publisher)
 		" ELSE pg_catalog.pg_current_wal_insert_lsn() END, CASE WHEN pg_catalog.pg_is_in_recovery()"
 		" THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"
 		" 3 * (SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')";
-	constexpr long step = 20;
-	XLogRecPtr inserted = InvalidXLogRecPtr, flushed = InvalidXLogRecPtr;
-	long waited = 0;
+	worker::Rows rows = worker::query(publisher, sql);
+	int longest = rows.values[0][2] != nullptr ? atoi(rows.values[0][2]) : 0;
+	XLogRecPtr flushed = parse_lsn(rows.values[0][1]);
 
-	for (;;) {
-		worker::Rows rows = worker::query(publisher, sql);
-		long longest = rows.values[0][2] != nullptr ? atol(rows.values[0][2]) : 0;
-		if (XLogRecPtrIsInvalid(inserted))
-			inserted = parse_lsn(rows.values[0][0]);
-		flushed = parse_lsn(rows.values[0][1]);
-		if (flushed >= inserted)
-			return inserted;
-		if (is_page_start(flushed, inserted) || waited >= longest)
-			return flushed;
+	if (XLogRecPtrIsInvalid(probe->inserted)) {
+		probe->inserted = parse_lsn(rows.values[0][0]);
+		probe->begun = GetCurrentTimestamp();
+	}
+	*lsn = flushed >= probe->inserted ? probe->inserted : flushed;
+	return flushed >= probe->inserted || is_page_start(flushed, probe->inserted) ||
+	       TimestampDifferenceExceeds(probe->begun, GetCurrentTimestamp(), longest);
+}
+
+XLogRecPtr
+current_position(worker::Publisher *publisher)
+{
+	constexpr long step = 20;
+	PositionProbe probe = {};
+	XLogRecPtr lsn = InvalidXLogRecPtr;
+
+	while (!probe_position(publisher, &probe, &lsn)) {
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, step, pg::compat::wait_event("SchemasyncWait"));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
-		waited += step;
 	}
+	return lsn;
 }
 
 char *

@@ -11,6 +11,7 @@
 #include "pg/postgres.hpp"
 
 extern "C" {
+#include "datatype/timestamp.h"
 #include "fmgr.h"
 }
 
@@ -35,6 +36,17 @@ catalog::Subscription *any_target(const char *name);
 
 /* Connects to the subscription's publisher. application_name is the subscription's name. */
 worker::Publisher *connect_publisher(const catalog::Subscription &subscription);
+
+/*
+ * The same in steps, for a caller that has other things to do: asks once more.
+ *
+ * returns: whether *lsn is known now; else call again after some ten milliseconds
+ */
+struct PositionProbe {
+	XLogRecPtr inserted;
+	TimestampTz begun;
+};
+bool probe_position(worker::Publisher *publisher, PositionProbe *probe, XLogRecPtr *lsn);
 
 /* Where the publisher's WAL ends now, everything that has been committed there included. */
 XLogRecPtr current_position(worker::Publisher *publisher);

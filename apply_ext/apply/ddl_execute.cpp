@@ -23,19 +23,26 @@ namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
-/* The kinds of statements that the merge renders. Nothing here reads or writes rows, grants, or names a file.
+/*
+ * The kinds of statements that the merge renders. Nothing here reads or writes rows or runs a program; CREATE FUNCTION may
+ * name a library, for those who may do that.
  */
 bool
 kind_is_expected(const Node *statement)
 {
 	switch (nodeTag(statement)) {
+	case T_DropStmt:
+		return reinterpret_cast<const DropStmt *>(statement)->behavior != DROP_CASCADE;
+	case T_CreateTableAsStmt:
+		return reinterpret_cast<const CreateTableAsStmt *>(statement)->objtype == OBJECT_MATVIEW;
+	case T_DefineStmt:
+		return reinterpret_cast<const DefineStmt *>(statement)->kind == OBJECT_AGGREGATE;
 	case T_AlterTableStmt:
 	case T_RenameStmt:
 	case T_AlterObjectSchemaStmt:
 	case T_AlterOwnerStmt:
 	case T_CreateStmt:
 	case T_IndexStmt:
-	case T_DropStmt:
 	case T_CreateSchemaStmt:
 	case T_CreateEnumStmt:
 	case T_AlterEnumStmt:
@@ -47,6 +54,17 @@ kind_is_expected(const Node *statement)
 	case T_AlterSeqStmt:
 	case T_CreateStatsStmt:
 	case T_AlterStatsStmt:
+	case T_ViewStmt:
+	case T_RefreshMatViewStmt:
+	case T_CreateFunctionStmt:
+	case T_CreateTrigStmt:
+	case T_RuleStmt:
+	case T_CreatePolicyStmt:
+	case T_AlterPolicyStmt:
+	case T_CommentStmt:
+	case T_GrantStmt:
+	case T_CreateExtensionStmt:
+	case T_AlterExtensionStmt:
 		return true;
 	default:
 		return false;
@@ -58,6 +76,9 @@ kind_is_expected(const Node *statement)
 bool
 is_no_verdict(int sqlstate)
 {
+	/* a library or an extension's script that is not installed here: of the statement */
+	if (sqlstate == ERRCODE_UNDEFINED_FILE)
+		return false;
 	switch (ERRCODE_TO_CATEGORY(sqlstate)) {
 	case MAKE_SQLSTATE('0', '8', '0', '0', '0'): /* connection exception */
 	case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */

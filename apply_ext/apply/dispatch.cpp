@@ -1,5 +1,6 @@
 #include "apply_ext/apply/dispatch.hpp"
 
+#include "apply_ext/apply/boundary.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/spool.hpp"
 #include "apply_ext/apply/transaction.hpp"
@@ -168,6 +169,7 @@ apply_end(Session *session, const Message &message)
 	}
 	case Kind::CommitPrepared: {
 		const auto &commit = body<protocol::CommitPrepared>(message);
+		at_boundary(session, commit.xid, commit.commit_lsn);
 		commit_prepared(session, commit.xid, commit.end_lsn, commit.commit_time);
 		break;
 	}
@@ -199,6 +201,7 @@ apply_stream(Session *session, const Message &message)
 	}
 	case Kind::StreamCommit: {
 		const auto &commit = body<protocol::StreamCommit>(message);
+		at_boundary(session, commit.xid, commit.commit_lsn);
 		begin_replay(session, commit.xid, commit.commit_lsn, commit.commit_time);
 		session->replay = {false, commit.end_lsn, commit.commit_time};
 		break;
@@ -239,6 +242,7 @@ dispatch(Session *session, std::string_view in, bool replayed)
 		break;
 	case Kind::Begin: {
 		const auto &begin = body<protocol::Begin>(message);
+		at_boundary(session, begin.xid, begin.final_lsn);
 		begin_remote(session, begin.final_lsn, begin.commit_time, begin.xid);
 		break;
 	}

@@ -1,5 +1,6 @@
 #include "apply_ext/apply/schema.hpp"
 
+#include "core/definition.hpp"
 #include "core/state_json.hpp"
 
 #include <functional>
@@ -113,6 +114,8 @@ check_message(const state::DdlMessage &message)
 		check_fragments(relation.value);
 	for (const auto &type : message.types)
 		check_fragments(type.value);
+	for (const auto &definition : message.definitions)
+		check_fragments(definition.value);
 	for (const merge::UsingHint &hint : message.command.using_hints)
 		if (hint.expr)
 			check_expression("a USING clause", hint.expr->sql);
@@ -141,6 +144,10 @@ on_ddl(SchemaWork &work)
 		for (const auto &type : message.types)
 			parts.emplace_back([&] { return apply_type(work, type); });
 	apply_membership(work, message);
+	/* views and what else a cascade reached go before what they stand on */
+	for (const merge::DroppedObject &dropped : work.command.dropped)
+		if (whole && dropped.subid == 0 && merge::may_be_of_class(dropped))
+			parts.emplace_back([&work, &dropped] { return apply_dropped_definition(work, dropped); });
 	for (const auto &relation : message.relations)
 		parts.emplace_back([&] { return apply_relation(work, relation); });
 	for (const merge::DroppedObject &dropped : work.command.dropped) {
@@ -159,6 +166,9 @@ on_ddl(SchemaWork &work)
 			    [&work, &dropped, followed] { return apply_dropped_schema(work, dropped, followed); });
 		}
 	}
+	for (const auto &definition : message.definitions)
+		if (whole)
+			parts.emplace_back([&] { return apply_definition(work, definition); });
 	do_all(work, std::move(parts));
 	if (whole)
 		record_ignored(work);

@@ -3,6 +3,8 @@
  */
 #include "apply_ext/apply/schema_work.hpp"
 
+#include "core/definition.hpp"
+
 #include <cctype>
 #include <optional>
 #include <stdexcept>
@@ -126,6 +128,25 @@ is_followed_class(const std::string &class_name, const std::string &type)
 	       class_name == "pg_attrdef" || class_name == "pg_attribute";
 }
 
+/* The opt-in class that a command on the object belongs to. */
+std::string
+class_of_touched(const SchemaWork &work, const merge::TouchedObject &object)
+{
+	if (work.command.tag == "COMMENT")
+		return "comments";
+	if (work.command.tag == "GRANT" || work.command.tag == "REVOKE")
+		return "privileges";
+	return std::string(merge::class_of(object.class_name, object.type));
+}
+
+std::string
+not_followed(const std::string &object_class)
+{
+	return "The option ddl_classes does not name the class " + object_class + ".";
+}
+
+} // namespace
+
 void
 record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why)
 {
@@ -139,8 +160,6 @@ record_ignored_object(SchemaWork &work, const std::string &type, const std::stri
 	operation.detail = why;
 	record_history(work, operation, "", 0);
 }
-
-} // namespace
 
 bool
 is_current(const SchemaWork &work, const state::Type &theirs)
@@ -244,21 +263,32 @@ apply_dropped_schema(SchemaWork &work, const merge::DroppedObject &dropped, bool
 void
 record_ignored(SchemaWork &work)
 {
-	bool nothing = work.recorded.empty();
+	bool nothing = work.recorded.empty(), with_extension = false;
 
+	for (const merge::TouchedObject &object : work.command.objects)
+		with_extension = with_extension || object.type == "extension";
 	for (const merge::TouchedObject &object : work.command.objects) {
-		if (object.extension)
-			record_ignored_object(work, object.type, object.identity, "member of an extension");
-		else if (!is_followed_class(object.class_name, object.type))
+		const std::string object_class = class_of_touched(work, object);
+		if (object.extension) {
+			if (!with_extension)
+				record_ignored_object(work, object.type, object.identity, "member of an extension");
+		} else if (!object_class.empty() && !follows_class(work, object_class))
+			record_ignored_object(work, object.type, object.identity, not_followed(object_class).c_str());
+		else if (object_class.empty() && !is_followed_class(object.class_name, object.type))
 			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
 		else if (nothing)
 			record_ignored_object(work, object.type, object.identity, "changes nothing that is followed");
 	}
-	for (const merge::DroppedObject &object : work.command.dropped)
-		if (object.original && !is_followed_class(object.class_name, object.type))
+	for (const merge::DroppedObject &object : work.command.dropped) {
+		const std::string object_class(merge::class_of(object.class_name, object.type));
+		if (!object_class.empty() && !follows_class(work, object_class)) {
+			if (object.original || object.normal)
+				record_ignored_object(work, object.type, object.identity, not_followed(object_class).c_str());
+		} else if (object.original && object_class.empty() && !is_followed_class(object.class_name, object.type))
 			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
+	}
 	if (work.recorded.empty() && work.command.captured)
 		record_ignored_object(work, "", "", "changes nothing that is followed");
 }

@@ -56,12 +56,14 @@ classify(const ErrorData *error)
 	case ERRCODE_DUPLICATE_OBJECT:
 	case ERRCODE_DUPLICATE_COLUMN:
 	case ERRCODE_DUPLICATE_SCHEMA:
+	case ERRCODE_DUPLICATE_FUNCTION:
 		return Reason::LocalNameTaken;
 	case ERRCODE_UNDEFINED_OBJECT:
 	case ERRCODE_UNDEFINED_TABLE:
 	case ERRCODE_UNDEFINED_FUNCTION:
 	case ERRCODE_UNDEFINED_COLUMN:
 	case ERRCODE_INVALID_SCHEMA_NAME:
+	case ERRCODE_UNDEFINED_FILE: /* the library of a function in C */
 		return Reason::MissingObject;
 	default:
 		return Reason::ApplyFailed;
@@ -116,6 +118,9 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 		return;
 	}
 	operation.reason = classify(error);
+	/* "extension ... is not available" */
+	if (operation.object_type == "extension" && error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+		operation.reason = Reason::MissingObject;
 	add_sentence(operation.detail, or_empty(error->hint));
 	std::string violation = OidIsValid(place.relid) ? violation_of(error, place) : std::string();
 	if (!violation.empty()) {
@@ -163,7 +168,7 @@ execute(const SchemaWork &work, const merge::Operation &operation, const std::st
 	const Execution execution{.sql = sql.c_str(),
 	                          .run_as = place.run_as,
 	                          .checked = true,
-	                          .restricted = true,
+	                          .restricted = place.restricted,
 	                          .search_path = "",
 	                          .waits_for = place.relid,
 	                          .settings = settings.data(),

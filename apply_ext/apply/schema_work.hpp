@@ -68,6 +68,7 @@ struct Place {
 	const state::Relation *theirs = nullptr;
 	const state::Relation *ours = nullptr;
 	const merge::ColumnMap *columns = nullptr;
+	bool restricted = true; /* in a security-restricted context */
 };
 
 enum class Progress {
@@ -152,8 +153,20 @@ bool apply_type(SchemaWork &work, const state::Document<state::Type> &theirs);
 bool apply_dropped_type(SchemaWork &work, Oid publisher_oid);
 bool apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs);
 bool apply_dropped_schema(SchemaWork &work, const merge::DroppedObject &dropped, bool followed);
-/* Objects of the command that none of the above knows get a row of history with the verdict ignore. */
+/* Objects of the command that nothing else told of get a row of history with the verdict ignore. */
 void record_ignored(SchemaWork &work);
+/* type, identity: of an object; why: one sentence */
+void record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why);
+
+// ---- schema_definition.cpp ----
+
+/* Whether the option ddl_classes names the class. */
+bool follows_class(const SchemaWork &work, std::string_view object_class);
+/* An ERROR when a text in it is not what it should be. */
+void check_fragments(const state::Definition &definition);
+/* false: try again after the other objects of the message */
+bool apply_definition(SchemaWork &work, const state::Document<state::Definition> &theirs);
+bool apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped);
 
 // ---- schema_refusal.cpp ----
 

@@ -1,3 +1,4 @@
+#include "core/definition.hpp"
 #include "core/state_json.hpp"
 #include "core/tags.hpp"
 
@@ -271,8 +272,7 @@ Classifier::note_other_classes(const std::string &ddl_classes)
 	std::string object_class(tag->object_class);
 	switch (tag->policy) {
 	case TagPolicy::Definition:
-		if (ddl_classes.find("\"" + object_class + "\"") != std::string::npos || ddl_classes == "all" ||
-		    ddl_classes == "\"all\"")
+		if (merge::names_class(ddl_classes, object_class))
 			add_plain(operation, type, identity, Verdict::Forward, "It is followed by its definition.");
 		else
 			add_plain(operation, type, identity, Verdict::Ignore,

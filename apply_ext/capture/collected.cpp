@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "apply_ext/capture/alter_table.hpp"
+#include "apply_ext/capture/definitions.hpp"
 #include "apply_ext/capture/touched.hpp"
 #include "pg/compat.hpp"
 #include "pg/postgres.hpp"
@@ -217,6 +218,8 @@ read_grant(Collected *collected, const CollectedCommand *command)
 		ObjectAddress address;
 		ObjectAddressSet(address, class_id, lfirst_oid(cell));
 		append_address(collected, &address, command->in_extension);
+		if (!command->in_extension)
+			want_privileges(&collected->wanted, &address);
 	}
 }
 
@@ -248,6 +251,8 @@ read_subcommands(Collected *collected, const CollectedCommand *command)
 		escape_json(&collected->subcommands, alter_table_type_name(subcommand->subtype));
 		appendStringInfoChar(&collected->subcommands, ',');
 		append_using_hint(&collected->using_hints, subcommand, &part->address);
+		if (!command->in_extension)
+			want_enabled(&collected->wanted, subcommand, command->d.alterTable.objectId);
 
 		if (names_partition(subcommand->subtype))
 			address = partition_address(subcommand);
@@ -282,6 +287,8 @@ read_collected(Collected *collected, Touched *touched)
 	initStringInfo(&collected->objects);
 	initStringInfo(&collected->subcommands);
 	initStringInfo(&collected->using_hints);
+	initStringInfo(&collected->definitions);
+	collected->wanted = NIL;
 	collected->count = 0;
 	collected->touched = touched;
 
@@ -295,8 +302,12 @@ read_collected(Collected *collected, Touched *touched)
 			ObjectAddressSubSet(address, DatumGetObjectId(row_value(&rows, Classid)),
 			                    DatumGetObjectId(row_value(&rows, Objid)),
 			                    DatumGetInt32(row_value(&rows, Objsubid)));
-			append_object(collected, &address, row_text(&rows, Type), row_text(&rows, Schema),
-			              row_text(&rows, Identity), DatumGetBool(row_value(&rows, InExtension)));
+			bool in_extension = DatumGetBool(row_value(&rows, InExtension));
+			const char *schema = row_text(&rows, Schema);
+			append_object(collected, &address, row_text(&rows, Type), schema, row_text(&rows, Identity),
+			              in_extension);
+			if (!in_extension && !is_temporary(&address, schema))
+				want_definitions(&collected->wanted, &address, row_text(&rows, Tag));
 		}
 		if (command->type == SCT_AlterTable)
 			read_subcommands(collected, command);
@@ -304,6 +315,7 @@ read_collected(Collected *collected, Touched *touched)
 			read_grant(collected, command);
 	}
 	end_rows(&rows);
+	append_definitions(&collected->definitions, collected->wanted);
 }
 
 void

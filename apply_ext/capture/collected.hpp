@@ -23,6 +23,8 @@ struct Collected {
 	StringInfoData objects;
 	StringInfoData subcommands;
 	StringInfoData using_hints;
+	StringInfoData definitions;
+	List *wanted;     /* what definitions are read of (capture/definitions.hpp) */
 	int count;        /* objects that are not temporary */
 	Touched *touched; /* where they are noted too, or nullptr */
 };

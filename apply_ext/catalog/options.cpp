@@ -40,7 +40,7 @@ struct Spec {
 #define SCHEMASYNC_AT(field) offsetof(Options, field)
 
 constexpr char class_values[] = "tables|indexes|constraints|types|sequences|schemas|publications|views|functions|triggers|"
-                                "policies|comments|privileges|statistics|extensions";
+                                "rules|policies|comments|privileges|statistics|extensions";
 
 const Spec specs[] = {
 	{"rewrites", Kind::Choice, SCHEMASYNC_AT(policy.rewrites), "refuse|carry", 0, 0},

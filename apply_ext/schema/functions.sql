@@ -63,11 +63,19 @@ CREATE FUNCTION @extschema@.schemasync_diff(name text,
 	OUT suggested_sql text, OUT verdict text, OUT reason text, OUT detail text, OUT operation text)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+-- Rows of both sides as of one position.
+CREATE FUNCTION @extschema@.schemasync_verify(name text, relation regclass DEFAULT NULL,
+	OUT object_identity text, OUT equal boolean, OUT publisher_rows bigint, OUT subscriber_rows bigint,
+	OUT publisher_checksum text, OUT subscriber_checksum text, OUT differences text, OUT detail text, OUT at_lsn pg_lsn,
+	OUT duration interval)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 -- What shared memory knows of the workers of this database; for the views.
 CREATE FUNCTION schemasync.worker_status(
 	OUT subid bigint, OUT pid integer, OUT state text, OUT state_since timestamptz,
 	OUT received pg_lsn, OUT applied pg_lsn, OUT confirmed pg_lsn,
 	OUT sent_at timestamptz, OUT received_at timestamptz, OUT committed_at timestamptz,
-	OUT rows bigint, OUT transactions bigint, OUT failures integer, OUT next_start timestamptz, OUT draining boolean)
+	OUT rows bigint, OUT transactions bigint, OUT failures integer, OUT next_start timestamptz, OUT draining boolean,
+	OUT verifier integer, OUT verify_relation oid, OUT verify_done bigint, OUT verify_total bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
 AS 'MODULE_PATHNAME', 'schemasync_worker_status';

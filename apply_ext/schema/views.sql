@@ -110,7 +110,14 @@ FROM schemasync.relation r
 JOIN schemasync.subscription s USING (subid)
 LEFT JOIN schemasync.worker_status() w USING (subid)
 LEFT JOIN pg_catalog.pg_stat_progress_copy p ON p.pid = w.pid AND p.relid = r.relid AND p.datname = pg_catalog.current_database()
-WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner);
+WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner)
+UNION ALL
+SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL, w.verifier
+FROM schemasync.worker_status() w
+JOIN schemasync.subscription s USING (subid)
+LEFT JOIN pg_catalog.pg_class c ON c.oid = w.verify_relation
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE w.verifier IS NOT NULL AND schemasync.is_visible(s.owner);
 
 -- On the publisher: the slots of subscribers, and whether one of them endangers the server.
 CREATE VIEW @extschema@.schemasync_slots WITH (security_barrier) AS

@@ -3,6 +3,7 @@
  * due in between: commits of idle groups, feedback, reloads, draining. What goes wrong ends the run; the
  * launcher starts the next.
  */
+#include "apply_ext/apply/boundary.hpp"
 #include "apply_ext/apply/dispatch.hpp"
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/apply/session.hpp"
@@ -279,6 +280,7 @@ rest(Session *session)
 			reopen_stream(session);
 			return;
 		}
+		apply::at_rest(session);
 		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn &&
 		    !is_copying_beside(session))
 			end_drained(session);

@@ -176,6 +176,10 @@ copy_status(Slot *slot, Status *status)
 	status->rows = slot->rows;
 	status->transactions = slot->transactions;
 	status->failures = slot->failures;
+	status->verifier = slot->verifier;
+	status->verify_relation = slot->verify_relation;
+	status->verify_done = slot->verify_done;
+	status->verify_total = slot->verify_total;
 	status->next_start = slot->pid == 0 && slot->wanted ? slot->next_start : 0;
 	SpinLockRelease(&slot->mutex);
 }

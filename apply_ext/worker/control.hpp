@@ -24,6 +24,9 @@ struct Status {
 	std::int64_t rows, transactions;
 	int failures;           /* runs without progress, one after the other */
 	TimestampTz next_start; /* while it waits between two runs */
+	int verifier;           /* a session that compares both sides, 0: none */
+	Oid verify_relation;
+	std::int64_t verify_done, verify_total; /* bytes of the tables here */
 };
 
 /* returns: false when no slot knows the subscription (never started since the server's start) */

@@ -285,6 +285,16 @@ open_source(const catalog::Subscription &subscription, SlotUse use, Selection se
 	pg_unreachable();
 }
 
+Source *
+open_listing(const catalog::Subscription &subscription)
+{
+	Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
+
+	source->sql = connect(subscription.conninfo, Protocol::Sql, subscription.name, catalog::needs_password(subscription));
+	list_tables(source, subscription, nullptr, nullptr);
+	return source;
+}
+
 void
 close_source(Source *source)
 {

@@ -54,6 +54,9 @@ using Selection = bool (*)(const SourceTable &table, const void *argument);
 Source *open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection = nullptr, const void *argument = nullptr);
 void close_source(Source *source);
 
+/* What is published, without a snapshot or locks: a connection in no transaction. */
+Source *open_listing(const catalog::Subscription &subscription);
+
 /* Drops the subscription's slot on the publisher if it is there. */
 void drop_own_slot(const catalog::Subscription &subscription);
 

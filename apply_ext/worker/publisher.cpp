@@ -211,6 +211,23 @@ query(Publisher *publisher, const char *sql, int nparameters, const char *const 
 	return take_rows(answer);
 }
 
+void
+send_query(Publisher *publisher, const char *sql)
+{
+	if (PQsendQuery(publisher->connection, sql) == 0)
+		raise_result(publisher, nullptr);
+}
+
+Rows
+receive_rows(Publisher *publisher)
+{
+	PGresult *answer = libpqsrv_get_result_last(publisher->connection, connect_event());
+
+	if (answer == nullptr || !is_success(answer))
+		raise_result(publisher, answer);
+	return take_rows(answer);
+}
+
 const char *
 try_query(Publisher *publisher, const char *sql, Rows *rows, const char **message)
 {

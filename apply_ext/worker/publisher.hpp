@@ -43,6 +43,10 @@ struct Rows {
 /* Runs one statement with text parameters (none on a replication connection); raises the publisher's error. */
 Rows query(Publisher *publisher, const char *sql, int nparameters = 0, const char *const *parameters = nullptr);
 
+/* The two halves of query(), so that work can be done here meanwhile. */
+void send_query(Publisher *publisher, const char *sql);
+Rows receive_rows(Publisher *publisher);
+
 /* As query(), but an error of the publisher is returned: its SQLSTATE (5 characters), else nullptr. Message in *message. */
 const char *try_query(Publisher *publisher, const char *sql, Rows *rows, const char **message);
 

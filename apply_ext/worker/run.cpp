@@ -253,6 +253,12 @@ fail_worker(ErrorData *error, const Where *where)
 	end_worker(Leave::Failed);
 }
 
+Slot *
+own_slot()
+{
+	return own;
+}
+
 Oid
 own_database()
 {

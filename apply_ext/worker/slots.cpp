@@ -39,6 +39,8 @@ reset(Slot *slot, Oid database, std::int64_t subid)
 	slot->received = slot->applied = slot->confirmed = InvalidXLogRecPtr;
 	slot->sent_at = slot->received_at = slot->committed_at = 0;
 	slot->rows = slot->transactions = 0;
+	slot->meeting = DSM_HANDLE_INVALID;
+	slot->verifier = 0;
 	SpinLockRelease(&slot->mutex);
 	pg_atomic_write_u64(&slot->awaited, 0);
 }

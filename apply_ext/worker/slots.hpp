@@ -12,6 +12,7 @@
 extern "C" {
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
+#include "storage/dsm.h"
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 }
@@ -56,6 +57,12 @@ struct Slot {
 	TimestampTz sent_at, received_at, committed_at;
 	std::int64_t rows, transactions;
 
+	/* a session that compares both sides (meeting.hpp), and how far it is: bytes */
+	dsm_handle meeting;
+	int verifier;
+	Oid verify_relation;
+	std::int64_t verify_done, verify_total;
+
 	pg_atomic_uint64 awaited;
 	ConditionVariable changed;
 };
@@ -80,6 +87,9 @@ Slot *find_slot(Oid database, std::int64_t subid);
 
 /* The same, with a new slot when there is none yet; nullptr: all are in use. */
 Slot *take_slot(Oid database, std::int64_t subid);
+
+/* The apply worker's own. */
+Slot *own_slot();
 
 /* The subscription is no more. No error. */
 void mark_gone(Oid database, std::int64_t subid);

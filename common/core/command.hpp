@@ -40,6 +40,7 @@ struct DroppedObject {
 	Oid oid = 0;
 	int subid = 0;
 	bool original = false;
+	bool normal = false; /* by cascade, and not as a part of something */
 };
 struct TouchedObject {
 	std::string class_name, type, schema, identity;

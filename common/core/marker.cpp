@@ -149,6 +149,18 @@ read(Fields &fields, Rewrite &rewrite)
 	return fields.good;
 }
 
+bool
+read(Fields &fields, Definition &definition)
+{
+	definition.of_table = fields.number<Oid>("of_table");
+	definition.in_schema = fields.number<Oid>("in_schema");
+	const json *object_class = fields.find("class");
+	if (object_class != nullptr && object_class->is_string())
+		definition.object_class = object_class->get<std::string>();
+	definition.json = write(&fields.object);
+	return fields.good;
+}
+
 template <typename Element>
 bool
 read_array(Fields &fields, const char *name, std::vector<Element> &elements)
@@ -196,7 +208,8 @@ parse(std::string_view content)
 
 	if (document.is_discarded() || !fields.good || !read_head(fields, marker) ||
 	    !read_array(fields, "objects", marker.objects) || !read_array(fields, "dropped", marker.dropped) ||
-	    !read_array(fields, "using", marker.usings) || !read_array(fields, "rewrites", marker.rewrites))
+	    !read_array(fields, "using", marker.usings) || !read_array(fields, "rewrites", marker.rewrites) ||
+	    !read_array(fields, "definitions", marker.definitions))
 		return std::nullopt;
 	return marker;
 }

@@ -57,6 +57,14 @@ struct Rewrite {
 	std::int32_t reason = 0;
 };
 
+/* A definition of an opt-in class, and what it belongs to. */
+struct Definition {
+	Oid of_table = 0;
+	Oid in_schema = 0;
+	std::string object_class;
+	std::string json;
+};
+
 struct Marker {
 	std::uint32_t xid = 0;    /* of the top-level transaction */
 	std::uint32_t subxid = 0; /* of the subtransaction, the same where there is none */
@@ -71,6 +79,7 @@ struct Marker {
 	std::vector<Dropped> dropped;
 	std::vector<Using> usings;
 	std::vector<Rewrite> rewrites;
+	std::vector<Definition> definitions;
 };
 
 /*

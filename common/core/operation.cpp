@@ -17,6 +17,7 @@ constexpr std::string_view attnum = "attnum";
 constexpr std::string_view constraint_oid = "constraint oid";
 constexpr std::string_view index_oid = "index oid";
 constexpr std::string_view type_oid = "type oid";
+constexpr std::string_view object_oid = "object oid";
 
 } // namespace
 
@@ -187,6 +188,27 @@ constinit const std::array<OperationInfo, static_cast<std::size_t>(Op::count_)> 
      "", warn, 0},
     {Op::ChangeSchemaOwner, "change_schema_owner", "schema", "schema oid", "ignore", "owners = same",
      "missing_object", "", "", quiet, 0},
+
+    {Op::CreateObject, "create_object", "object", object_oid, "ignore",
+     "ddl_classes names its class; no other object of that name is there",
+     "local_name_taken, missing_object, policy_refuse, apply_failed", "", "", quiet, 0},
+    {Op::ReplaceObject, "replace_object", "object", object_oid, "ignore", "ddl_classes names its class",
+     "missing_object, local_dependents, apply_failed", "", "", quiet, 0},
+    {Op::RenameObject, "rename_object", "object", object_oid, "ignore", "ddl_classes names its class",
+     "local_name_taken", "", "", quiet, 0},
+    {Op::SetObjectSchema, "set_object_schema", "object", object_oid, "ignore",
+     "ddl_classes names its class; the schema is there", "local_name_taken, missing_object", "", "", quiet,
+     0},
+    {Op::AlterObject, "alter_object", "object", object_oid, "ignore", "ddl_classes names its class",
+     "missing_object, apply_failed", "", "", quiet, 0},
+    {Op::ChangeObjectOwner, "change_object_owner", "object", object_oid, "ignore",
+     "ddl_classes names its class; owners = same", "apply_failed", "", "", quiet, 0},
+    {Op::DropObject, "drop_object", "object", "object oid is gone", "ignore",
+     "ddl_classes names its class; nothing else depends on it", "local_dependents", "", "", warn, 0},
+    {Op::SetComment, "set_comment", "object", object_oid, "ignore", "ddl_classes names comments",
+     "missing_object", "", "", quiet, 0},
+    {Op::SetPrivileges, "set_privileges", "object", object_oid, "ignore", "ddl_classes names privileges",
+     "missing_object, local_dependents, apply_failed", "", "", warn, 0},
 
     {Op::Unsupported, "unsupported", "object", "", "refuse", "never", "unsupported_object", "", "", critical,
      0},

@@ -96,6 +96,16 @@ enum class Op : std::uint8_t {
 	CreateSchema,
 	RenameSchema,
 	ChangeSchemaOwner,
+	/* opt-in classes: views, functions, triggers, ... by their definition */
+	CreateObject,
+	ReplaceObject,
+	RenameObject,
+	SetObjectSchema,
+	AlterObject,
+	ChangeObjectOwner,
+	DropObject,
+	SetComment,
+	SetPrivileges,
 	/* whatever else a state shows */
 	Unsupported,
 	ExtensionMember,

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/pure.hpp"
@@ -161,6 +162,54 @@ struct Type {
 struct Schema {
 	Name name;
 	std::string owner, extension;
+};
+
+/* One grant of an object's privileges. */
+struct Privilege {
+	std::string role;   /* empty: PUBLIC, or the owner */
+	std::string column; /* empty: of the object */
+	std::string privilege;
+	bool owner = false;
+	bool grantable = false;
+
+	/* The same grant, with or without grant option. */
+	bool same_as(const Privilege &other) const;
+};
+
+/* One DEFINITION of docs/wire.md; which fields are there depends on the class. */
+struct Definition {
+	std::string object_class; /* views, functions, ... */
+	std::string catalog;      /* pg_class, ... */
+	Oid oid = 0;
+	int subid = 0;
+	std::string type;     /* "view", "function", ..., as pg_identify_object has it */
+	std::string identity; /* qualified, as SQL takes it after the keyword: s.f(integer), t ON s.r */
+	std::vector<std::string> names, args; /* as pg_get_object_address takes them */
+	std::string owner;
+	Name name;              /* bare; the schema only where the object has one of its own */
+	Name relation;          /* of triggers, rules, policies, statistics */
+	std::string definition; /* a whole statement, or of a view its query */
+	std::vector<std::string> columns, options;
+	std::vector<std::pair<std::string, std::string>> defaults; /* of a view's columns */
+	struct Index {
+		Oid oid = 0;
+		std::string name, definition;
+	};
+	std::vector<Index> indexes; /* of a materialized view */
+	std::string access_method;
+	bool populated = true;
+	char enabled = 'O';
+	bool clone = false;      /* a partition's copy of its parent's trigger */
+	bool constraint = false; /* a constraint trigger */
+	bool security_definer = false;
+	char command = '*';
+	bool permissive = true;
+	std::vector<std::string> roles; /* empty: PUBLIC */
+	std::string using_expr, check_expr;
+	int target = -1;
+	std::string version;
+	std::optional<std::string> text; /* the comment */
+	std::vector<Privilege> acl, default_acl;
 };
 
 /* Why a JSON text was not taken: a path into it and what was wrong there. */

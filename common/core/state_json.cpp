@@ -1,222 +1,13 @@
 #include "core/state_json.hpp"
 
-#include <algorithm>
-#include <limits>
-
-#include <nlohmann/json.hpp>
+#include "core/json_node.hpp"
 
 #include "core/pure.hpp"
 
 namespace schemasync::state {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-/*
- * A place in the document. Errors are sticky: the first one is kept with the path to it, reading goes on with
- * defaults, and the caller looks once at the end.
- */
-class Node {
-public:
-	Node(const Json &value, std::optional<ParseError> &error) : value_(&value), error_(&error) {}
-
-	bool
-	has(const char *key) const
-	{
-		return find(key) != nullptr;
-	}
-
-	/* A member that must be there; without it an error and an empty object. */
-	Node
-	operator[](const char *key) const
-	{
-		static const Json *const nothing = new Json(Json::object());
-		const Json *member = find(key);
-		if (member == nullptr)
-			reject("is missing", key);
-		return Node(member == nullptr ? *nothing : *member, *error_, this, key);
-	}
-
-	std::string
-	text(const char *key) const
-	{
-		return (*this)[key].as_text();
-	}
-	std::string
-	text(const char *key, const char *missing) const
-	{
-		return has(key) ? text(key) : missing;
-	}
-	template <typename T>
-	T
-	number(const char *key) const
-	{
-		return (*this)[key].as_number<T>(std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
-	}
-	template <typename T>
-	T
-	number(const char *key, T missing) const
-	{
-		return has(key) ? number<T>(key) : missing;
-	}
-	bool
-	boolean(const char *key, bool missing) const
-	{
-		return has(key) ? (*this)[key].as_boolean() : missing;
-	}
-	char
-	letter(const char *key, std::string_view allowed, char missing) const
-	{
-		return has(key) ? (*this)[key].as_letter(allowed) : missing;
-	}
-
-	/* Calls with a Node for each element of the array; nothing when there is no such member. */
-	template <typename Function>
-	void
-	each(const char *key, Function &&function) const
-	{
-		const Json *member = find(key);
-		if (member == nullptr)
-			return;
-		Node array(*member, *error_, this, key);
-		if (!member->is_array())
-			return array.reject("is not an array");
-		std::size_t index = 0;
-		for (const Json &element : *member)
-			function(Node(element, *error_, &array, nullptr, index++));
-	}
-
-	/* Calls with name and value for each member of the object. */
-	template <typename Function>
-	void
-	members(const char *key, Function &&function) const
-	{
-		const Json *member = find(key);
-		if (member == nullptr)
-			return;
-		Node object(*member, *error_, this, key);
-		if (!member->is_object())
-			return object.reject("is not an object");
-		for (const auto &[name, value] : member->items())
-			if (!value.is_null())
-				function(name, Node(value, *error_, &object, name.c_str()).as_text());
-	}
-
-	std::string
-	as_text() const
-	{
-		if (!value_->is_string())
-			return reject("is not a string"), std::string();
-		const std::string &result = value_->get_ref<const std::string &>();
-		if (result.find('\0') != std::string::npos)
-			return reject("has a zero byte"), std::string();
-		return result;
-	}
-
-	template <typename T>
-	T
-	as_number(T low, T high) const
-	{
-		if (value_->is_number_unsigned()) {
-			auto number = value_->get<std::uint64_t>();
-			if (number <= static_cast<std::uint64_t>(high) &&
-			    (low <= 0 || number >= static_cast<std::uint64_t>(low)))
-				return static_cast<T>(number);
-		} else if (value_->is_number_integer()) {
-			auto number = value_->get<std::int64_t>();
-			if (std::is_signed_v<T> && number >= static_cast<std::int64_t>(low) &&
-			    number <= static_cast<std::int64_t>(high))
-				return static_cast<T>(number);
-		} else {
-			return reject("is not an integer"), T{};
-		}
-		return reject("is out of range"), T{};
-	}
-
-	bool
-	as_boolean() const
-	{
-		if (!value_->is_boolean())
-			return reject("is not a boolean"), false;
-		return value_->get<bool>();
-	}
-
-	char
-	as_letter(std::string_view allowed) const
-	{
-		std::string result = as_text();
-		if (result.size() != 1 || allowed.find(result[0]) == std::string_view::npos)
-			return reject("is not a letter that is known here"), allowed[0];
-		return result[0];
-	}
-
-	std::string
-	dump() const
-	{
-		return value_->dump(-1, ' ', false, Json::error_handler_t::replace);
-	}
-
-	void
-	reject(const char *what, const char *key = nullptr) const
-	{
-		if (!*error_)
-			*error_ = ParseError{path() + (key == nullptr ? "" : "." + std::string(key)), what};
-	}
-	bool
-	is_object() const
-	{
-		return value_->is_object();
-	}
-	bool
-	failed() const
-	{
-		return error_->has_value();
-	}
-
-private:
-	Node(const Json &value, std::optional<ParseError> &error, const Node *parent, const char *key,
-	     std::size_t index = 0)
-	    : value_(&value), error_(&error), parent_(parent), key_(key), index_(index)
-	{
-	}
-
-	/* null counts as missing */
-	const Json *
-	find(const char *key) const
-	{
-		if (!value_->is_object()) {
-			reject("is not an object");
-			return nullptr;
-		}
-		auto member = value_->find(key);
-		return member == value_->end() || member->is_null() ? nullptr : &*member;
-	}
-
-	std::string
-	path() const
-	{
-		if (parent_ == nullptr)
-			return "$";
-		return parent_->path() +
-		       (key_ != nullptr ? "." + std::string(key_) : "[" + std::to_string(index_) + "]");
-	}
-
-	const Json *value_;
-	std::optional<ParseError> *error_;
-	const Node *parent_ = nullptr;
-	const char *key_ = nullptr;
-	std::size_t index_ = 0;
-};
-
 /* ---- the parts of a state, in the order of docs/wire.md ---- */
-
-std::vector<std::string>
-read_texts(const Node &node, const char *key)
-{
-	std::vector<std::string> result;
-	node.each(key, [&](const Node &element) { result.push_back(element.as_text()); });
-	return result;
-}
 
 std::vector<AttrNumber>
 read_attnums(const Node &node, const char *key)
@@ -224,18 +15,6 @@ read_attnums(const Node &node, const char *key)
 	/* system columns have negative numbers, an expression of an index zero */
 	std::vector<AttrNumber> result;
 	node.each(key, [&](const Node &element) { result.push_back(element.as_number<AttrNumber>(-16, 1664)); });
-	return result;
-}
-
-Name
-read_name(const Node &node)
-{
-	Name result;
-	result.oid = node.number<Oid>("oid");
-	result.schema = node.text("schema");
-	result.name = node.text("name");
-	if (result.name.empty())
-		node.reject("is empty", "name");
 	return result;
 }
 
@@ -520,7 +299,7 @@ read_command(const Node &node)
 		result.dropped.push_back({object.text("class"), object.text("type", ""), object.text("schema", ""),
 		                          object.text("name", ""), object.text("identity", ""),
 		                          object.number<Oid>("oid"), object.number<int>("subid", 0),
-		                          object.boolean("original", false)});
+		                          object.boolean("original", false), object.boolean("normal", false)});
 	});
 	return result;
 }
@@ -537,7 +316,8 @@ read_ddl_message(const Node &node)
 {
 	DdlMessage message{read_command(node), read_documents<Schema, read_schema>(node, "schemas"),
 	                   read_documents<Type, read_type>(node, "types"),
-	                   read_documents<Relation, read_relation>(node, "relations")};
+	                   read_documents<Relation, read_relation>(node, "relations"),
+	                   read_documents<Definition, read_definition>(node, "definitions")};
 	if (node.has("published")) {
 		message.published.emplace();
 		node.each("published", [&](const Node &table) { message.published->push_back(read_name(table)); });
@@ -622,6 +402,12 @@ Parsed<Schema>
 parse_schema(std::string_view json)
 {
 	return parse<Schema, read_schema>(json, false);
+}
+
+Parsed<Definition>
+parse_definition(std::string_view json)
+{
+	return parse<Definition, read_definition>(json, false);
 }
 
 Parsed<StateMessage>

@@ -46,6 +46,7 @@ struct DdlMessage {
 	std::vector<Document<Schema>> schemas;
 	std::vector<Document<Type>> types;
 	std::vector<Document<Relation>> relations; /* parents first */
+	std::vector<Document<Definition>> definitions;
 	/* After a command on publications: all tables that are published, those above them that are not, and those that the
 	 * command put into a publication or gave another filter or column list. */
 	std::optional<std::vector<Name>> published = std::nullopt;
@@ -60,6 +61,7 @@ struct RewriteMessage {
 Parsed<Relation> parse_relation(std::string_view json);
 Parsed<Type> parse_type(std::string_view json);
 Parsed<Schema> parse_schema(std::string_view json);
+Parsed<Definition> parse_definition(std::string_view json);
 
 Parsed<StateMessage> parse_state_message(std::string_view json);
 Parsed<DdlMessage> parse_ddl_message(std::string_view json);

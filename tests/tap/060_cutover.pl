@@ -1,6 +1,7 @@
 # What a person needs before and at a cutover: the differences of the schema, the comparison of the rows, and the sequences.
 use strict;
 use warnings;
+use IPC::Run qw(start);
 use PostgreSQL::Test::Utils;
 use SchemasyncTest;
 use Test::More;
@@ -123,5 +124,140 @@ $sub->safe_psql('postgres', 'CREATE ROLE nobody LOGIN');
 like(error_of("SET ROLE nobody; SELECT schemasync_diff('sub')"), qr/must be owner of subscription "sub"/, 'the differences are the owner\'s');
 like(error_of("SELECT schemasync_diff('none')"), qr/subscription "none" does not exist/, 'no such subscription');
 like(error_of("SELECT schemasync_diff(NULL)"), qr/name must not be null/, 'a name is needed');
+
+# --- schemasync_verify: types, filters, lists, partitions, tables without a key, other types here
+
+foreach my $node ($pub, $sub)
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE app');
+	$node->safe_psql('app', 'CREATE EXTENSION schemasync');
+}
+$pub->safe_psql('app', q{
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE account (id int PRIMARY KEY, balance numeric NOT NULL, filler text);
+CREATE TABLE history (account int, delta int, at timestamptz DEFAULT clock_timestamp());
+ALTER TABLE history REPLICA IDENTITY FULL;
+CREATE TABLE kinds (id bigint GENERATED ALWAYS AS IDENTITY, b bytea, f float8, n numeric(12, 4), t timestamptz, i interval, m money, j jsonb,
+	a int[], e mood, r int4range, u uuid, c char(5), x xml, d date, q text, PRIMARY KEY (u, id));
+CREATE TABLE filtered (id int PRIMARY KEY, region text, hidden text);
+CREATE TABLE "Odd Name" ("The Key" text PRIMARY KEY, v int, doubled int GENERATED ALWAYS AS (v * 2) STORED);
+CREATE TABLE root (id int, day date, v text, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE root_1 PARTITION OF root FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');
+CREATE TABLE root_2 PARTITION OF root DEFAULT;
+CREATE TABLE other_types (id int PRIMARY KEY, wide int, txt varchar(9), num numeric(8, 2), ts timestamp);
+INSERT INTO account SELECT i, 100, repeat('x', 50) FROM generate_series(1, 20000) i;
+INSERT INTO kinds (b, f, n, t, i, m, j, a, e, r, u, c, x, d, q) SELECT decode(lpad(to_hex(i), 8, '0'), 'hex'), i / 3.0, i / 7.0, now() - i * interval '1 h',
+	i * interval '1 day 3 s', i::text::money, jsonb_build_object('k', i, 'l', null), ARRAY[i, NULL], 'ok', int4range(i, i + 5),
+	md5(i::text)::uuid, i::text, xmlelement(name a, i), date '2024-01-01' + i, CASE WHEN i % 3 > 0 THEN E'q"\\(,' || i || chr(233) END FROM generate_series(1, 300) i;
+INSERT INTO filtered SELECT i, CASE i % 2 WHEN 0 THEN 'eu' ELSE 'us' END, 'h' FROM generate_series(1, 100) i;
+INSERT INTO "Odd Name" SELECT 'key ' || i, i FROM generate_series(1, 50) i;
+INSERT INTO root SELECT i, date '2024-06-01' + i, 'v' FROM generate_series(1, 400) i;
+INSERT INTO other_types SELECT i, i, 'v' || i, i * 1.25, timestamp '2024-01-01' + i * interval '1 day' FROM generate_series(1, 30) i;
+CREATE PUBLICATION pub FOR TABLE account, history, kinds, filtered (id, region) WHERE (region = 'eu'), "Odd Name", other_types;
+CREATE PUBLICATION rooted FOR TABLE root WITH (publish_via_partition_root);
+});
+# the subscriber's own idea of a table, and of how values look
+$sub->safe_psql('app', q{
+CREATE TABLE other_types (ts timestamptz, num numeric(10, 3), id bigint PRIMARY KEY, txt text, wide bigint, mine int DEFAULT 5);
+ALTER DATABASE app SET timezone = 'Asia/Tokyo';
+ALTER DATABASE app SET datestyle = 'SQL, DMY';
+ALTER DATABASE app SET extra_float_digits = 0;
+});
+create_subscription($pub, $sub, 'app', dbname => 'app', publications => [ 'pub', 'rooted' ]);
+my $columns = 'object_identity, equal, publisher_rows, subscriber_rows';
+my $equal = join("\n", 'public."Odd Name"|t|50|50', 'public.account|t|20000|20000', 'public.filtered|t|50|50', 'public.history|t|0|0',
+	'public.kinds|t|300|300', 'public.other_types|t|30|30', 'public.root|t|400|400');
+is($sub->safe_psql('app', "SELECT $columns FROM schemasync_verify('app') ORDER BY object_identity COLLATE \"C\""), $equal, 'all tables are equal');
+is($sub->safe_psql('app', "SELECT detail FROM schemasync_verify('app', 'other_types')"),
+	'not compared, because the subscriber has no such column or one whose values look otherwise: ts', 'what cannot be compared is named');
+is($sub->safe_psql('app', "SELECT count(*) FROM schemasync_verify('app') WHERE publisher_checksum <> subscriber_checksum"), '0', 'and so are the checksums');
+
+# --- what differs is named
+$sub->safe_psql('app', q{
+SET session_replication_role = replica;
+UPDATE account SET balance = 1 WHERE id BETWEEN 100 AND 140;
+DELETE FROM account WHERE id IN (200, 201, 15000);
+INSERT INTO account VALUES (30000, 5, ''), (30001, 5, '');
+UPDATE kinds SET q = '' WHERE q IS NULL AND id = 3;
+UPDATE "Odd Name" SET v = 0 WHERE v = 7;
+DELETE FROM root WHERE id = 390;
+INSERT INTO history VALUES (1, 1, 'epoch'), (1, 1, 'epoch');
+});
+is($sub->safe_psql('app', "SELECT object_identity, differences FROM schemasync_verify('app') WHERE NOT equal ORDER BY object_identity COLLATE \"C\""),
+	join("\n",
+		'public."Odd Name"|("The Key") = ("key 7"): 1 with other values',
+		'public.account|(id) from (100) to (140): 41 with other values',
+		'(id) from (200) to (201): 2 only on the publisher',
+		'(id) = (15000): 1 only on the publisher',
+		'(id) from (30000) to (30001): 2 only on the subscriber',
+		'public.history|row = (1,1,"1970-01-01 00:00:00+00"): 2 only on the subscriber',
+		'public.kinds|(id, u) = (3,' . $pub->safe_psql('app', "SELECT md5('3')::uuid") . '): 1 with other values',
+		'public.root|(id, day) = (390,2025-06-26): 1 only on the publisher'),
+	'what differs is named by its key');
+$sub->safe_psql('app', "SELECT schemasync_resync('app', r) FROM unnest('{account,kinds,\"\\\"Odd Name\\\"\",root,history}'::text[]::regclass[]) r");
+wait_applied($pub, $sub, 'app', 'app');
+is($sub->safe_psql('app', "SELECT $columns FROM schemasync_verify('app') ORDER BY object_identity COLLATE \"C\""), $equal, 'equal again after a resync');
+
+# --- under load: never a difference that is none, and always the one that is
+my $script = PostgreSQL::Test::Utils::tempdir() . '/load.sql';
+append_to_file($script, q{\set a random(1, 5000)
+\set b random(1, 5000)
+\set mode random(1, 3)
+\if :mode = 1
+SET synchronous_commit = off;
+\else
+SET synchronous_commit = on;
+\endif
+BEGIN;
+UPDATE account SET balance = balance + 1 WHERE id = :a;
+INSERT INTO history (account, delta) VALUES (:a, 1), (:b, -1);
+SAVEPOINT s;
+UPDATE account SET balance = balance - 1 WHERE id = :b;
+COMMIT;
+});
+my $load = start([ 'pgbench', '-n', '-c', '4', '-R', '400', '-T', '600', '-f', $script, $pub->connstr('app') ], '>', \my $out, '2>', \my $err);
+$sub->poll_query_until('app', 'SELECT count(*) > 100 FROM history') or die 'nothing arrives';
+my $open = $pub->background_psql('app');
+$open->query_safe("BEGIN; INSERT INTO history VALUES (7, 7)");
+my @wrong;
+foreach my $round (1 .. 8)
+{
+	$pub->safe_psql('app', "ALTER TABLE account ADD COLUMN c$round int DEFAULT $round") if $round % 4 == 0;
+	$pub->safe_psql('app', "UPDATE account SET filler = 'round $round' WHERE id > 15000") if $round % 4 == 2;
+	push @wrong, $sub->safe_psql('app', "SELECT object_identity, equal, differences, detail FROM schemasync_verify('app') WHERE equal IS NOT TRUE");
+}
+is(join('', @wrong), '', 'equal in every round while rows and DDL come');
+$open->query_safe('COMMIT');
+$open->quit;
+$sub->safe_psql('app', 'SET session_replication_role = replica; UPDATE account SET balance = -5 WHERE id = 19999');
+is($sub->safe_psql('app', "SELECT differences FROM schemasync_verify('app', 'account')"), '(id) = (19999): 1 with other values', 'the one row that differs is found');
+
+# --- it can be stopped at any point, and the stream goes on
+my $errors = '';
+foreach my $timeout (1, 5, 20, 60, 150)
+{
+	$errors .= error_of("SET statement_timeout = $timeout; SELECT schemasync_verify('app')", dbname => 'app');
+}
+like($errors, qr/canceling statement due to statement timeout/, 'statement_timeout ends it');
+my $verify = start([ 'psql', '-XAtq', '-d', $sub->connstr('app'), '-c', q{SELECT bool_and(equal) FROM generate_series(1, 100000) i, LATERAL schemasync_verify(CASE WHEN i > 0 THEN 'app' END, 'history')} ],
+	'>', \my $verified, '2>', \my $failed);
+$sub->poll_query_until('app', q{SELECT count(*) > 0 FROM schemasync_progress WHERE operation = 'verify' AND relation = 'public.history'})
+  or die 'no progress is shown';
+pass('schemasync_progress shows it');
+$sub->safe_psql('app', q{SELECT pg_terminate_backend(worker_pid) FROM schemasync_subscriptions WHERE name = 'app'});
+$sub->safe_psql('app', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%LATERAL schemasync_verify%' AND pid <> pg_backend_pid()});
+$verify->finish;
+like($failed, qr/terminating connection/, 'the session was ended');
+wait_applied($pub, $sub, 'app', 'app');
+is($sub->safe_psql('app', 'SELECT count(*) FROM schemasync_progress'), '0', 'nothing is left of it');
+$load->kill_kill;
+wait_applied($pub, $sub, 'app', 'app');
+$sub->safe_psql('app', "SELECT schemasync_resync('app', 'account')");
+wait_applied($pub, $sub, 'app', 'app');
+is($sub->safe_psql('app', "SELECT count(*) FROM schemasync_verify('app') WHERE NOT equal"), '0', 'all is equal after the load');
+SchemasyncTest::compare_tables($pub, $sub, 'after the load', 'public.(account|history)', 'app');
+like(error_of("SELECT schemasync_verify('app', 'pg_class')", dbname => 'app'), qr/table "pg_class" is not one of subscription "app"/, 'of its own tables only');
+$sub->safe_psql('app', "SELECT schemasync_stop('app')");
+like(error_of("SELECT schemasync_verify('app')", dbname => 'app'), qr/subscription "app" is disabled/, 'the stream has to run');
 
 done_testing();

@@ -1,14 +1,20 @@
 #include "pg/catalog/digest.hpp"
 
+#include <cstring>
+
 #include "pg/catalog/expression.hpp"
 #include "pg/catalog/names.hpp"
 #include "pg/catalog/scan.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
+#include "access/transam.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_language.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/proclang.h"
@@ -58,6 +64,78 @@ add_text_array(StringInfo out, HeapTuple tuple, int attnum)
 	add(out, nullptr);
 }
 
+/* What the body uses by name: it has oids, which are each server's own. */
+char *
+name_of_used(const FormData_pg_depend *depend)
+{
+	switch (depend->refclassid) {
+	case ProcedureRelationId:
+		return format_procedure_qualified(depend->refobjid);
+	case RelationRelationId:
+		return relation_name(depend->refobjid);
+	case TypeRelationId:
+		return type_sql(depend->refobjid, -1);
+	case OperatorRelationId:
+		return operator_name(depend->refobjid);
+	default:
+		return nullptr;
+	}
+}
+
+int
+compare_names(const ListCell *a, const ListCell *b)
+{
+	return strcmp(static_cast<const char *>(lfirst(a)), static_cast<const char *>(lfirst(b)));
+}
+
+bool
+ends_with(const char *end, Size length, const char *suffix)
+{
+	Size wanted = strlen(suffix);
+
+	return length >= wanted && strncmp(end - wanted, suffix, wanted) == 0;
+}
+
+/*
+ * The body of BEGIN ATOMIC is a parse tree: with the oids of what it uses, with places in the text that it was parsed from, and with the
+ * way a cast was written (one that was implied is written out when it is deparsed). These are left out, and the names of what it uses
+ * added.
+ */
+void
+add_sql_body(StringInfo out, HeapTuple tuple, Oid function)
+{
+	bool isnull = true;
+	Datum value = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosqlbody, &isnull);
+	List *names = NIL;
+	ListCell *cell;
+
+	if (isnull) {
+		add(out, nullptr);
+		return;
+	}
+	bool is_place = false;
+	for (const char *at = TextDatumGetCString(value); *at != '\0';) {
+		Size length = strcspn(at, " ");
+		bool own = is_place || strtoul(at, nullptr, 10) >= FirstNormalObjectId;
+		if (!own)
+			appendBinaryStringInfo(out, at, static_cast<int>(length));
+		appendStringInfoChar(out, ' ');
+		is_place = ends_with(at + length, length, "location") || ends_with(at + length, length, ":stmt_len") ||
+		           ends_with(at + length, length, "format");
+		at += length + (at[length] == ' ' ? 1 : 0);
+	}
+	add(out, nullptr);
+	scan_by_oids(DependRelationId, DependDependerIndexId, Anum_pg_depend_classid, ProcedureRelationId, Anum_pg_depend_objid,
+	             function, [&names](HeapTuple row, TupleDesc) {
+		             char *name = name_of_used(reinterpret_cast<Form_pg_depend>(GETSTRUCT(row)));
+		             if (name != nullptr)
+			             names = lappend(names, name);
+	             });
+	list_sort(names, compare_names);
+	foreach(cell, names)
+		add(out, static_cast<const char *>(lfirst(cell)));
+}
+
 char *
 finish(StringInfo out)
 {
@@ -87,8 +165,7 @@ digest_function(Oid function)
 	add(&out, nullptr);
 	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_prosrc);
 	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_probin);
-	/* a parse tree with oids in it: equal on both sides only if it uses nothing but built-in objects */
-	add_attribute(&out, PROCOID, tuple, Anum_pg_proc_prosqlbody);
+	add_sql_body(&out, tuple, function);
 	add_text_array(&out, tuple, Anum_pg_proc_proconfig);
 	ReleaseSysCache(tuple);
 	return finish(&out);

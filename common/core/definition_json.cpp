@@ -1,0 +1,70 @@
+#include "core/json_node.hpp"
+
+#include "core/pure.hpp"
+
+namespace schemasync::state {
+namespace {
+
+std::vector<Privilege>
+read_privileges(const Node &node, const char *key)
+{
+	std::vector<Privilege> result;
+	node.each(key, [&](const Node &entry) {
+		result.push_back({entry.text("role", ""), entry.text("column", ""), entry.text("privilege"),
+		                  entry.boolean("owner", false), entry.boolean("grantable", false)});
+	});
+	return result;
+}
+
+void
+read_body(const Node &node, Definition &result)
+{
+	result.definition = node.text("definition", "");
+	result.columns = read_texts(node, "columns");
+	result.options = read_texts(node, "options");
+	node.each("defaults", [&](const Node &one) { result.defaults.emplace_back(one.text("column"), one.text("sql")); });
+	node.each("indexes", [&](const Node &one) {
+		result.indexes.push_back({one.number<Oid>("oid"), one.text("name"), one.text("definition")});
+	});
+	result.access_method = node.text("access_method", "");
+	result.populated = node.boolean("populated", true);
+	result.enabled = node.letter("enabled", "ODRA", 'O');
+	result.clone = node.boolean("clone", false);
+	result.constraint = node.boolean("constraint", false);
+	result.security_definer = node.boolean("security_definer", false);
+	result.command = node.letter("command", "*rawd", '*');
+	result.permissive = node.boolean("permissive", true);
+	result.roles = read_texts(node, "roles");
+	result.using_expr = node.text("using", "");
+	result.check_expr = node.text("check", "");
+	result.target = node.number<int>("target", -1);
+	result.version = node.text("version", "");
+}
+
+} // namespace
+
+Definition
+read_definition(const Node &node)
+{
+	Definition result;
+	result.object_class = node.text("class");
+	result.catalog = node.text("catalog");
+	result.oid = node.number<Oid>("oid");
+	result.subid = node.number<int>("subid", 0);
+	result.type = node.text("type");
+	result.identity = node.text("identity");
+	result.names = read_texts(node, "names");
+	result.args = read_texts(node, "args");
+	result.owner = node.text("owner", "");
+	result.name = {result.oid, node.text("schema", ""), node.text("name", "")};
+	if (node.has("relation"))
+		result.relation = read_name(node["relation"]);
+	read_body(node, result);
+	if (node.has("text"))
+		result.text = node.text("text");
+	result.acl = read_privileges(node, "acl");
+	result.default_acl = read_privileges(node, "default");
+	return result;
+}
+
+} // namespace schemasync::state

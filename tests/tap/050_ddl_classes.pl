@@ -1,0 +1,222 @@
+# The opt-in classes: views, functions, triggers, rules, policies, comments, privileges, statistics and extensions are made, replaced,
+# renamed and dropped as on the publisher, in transactions with rows, alone, and while the subscriber is down. The whole schema of
+# both sides, as pg_dump writes it, must be equal.
+use strict;
+use warnings;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use SchemasyncTest;
+
+my ($pub, $sub) = SchemasyncTest::pair();
+my $all = q{options => '{"ddl_classes": "all", "rewrites": "carry"}'};
+
+# The schema as pg_dump writes it, without what is each side's own.
+sub schema_of
+{
+	my ($node, $dbname) = @_;
+	my $out = '';
+	# the option keeps the text from having a random token in it; older minors do not know it
+	my @keyless = (qx{pg_dump --help} =~ /--restrict-key/) ? ('--restrict-key=schemasync') : ();
+	run_command_into(\$out, 'pg_dump', '--schema-only', '--no-publications', @keyless, '-N', 'schemasync', '-d', $node->connstr($dbname // 'postgres'));
+	return join("\n", grep { !/^--|^SET |^\\|^SELECT pg_catalog|^$/ } split /\n/, $out);
+}
+
+sub run_command_into
+{
+	my ($out, @command) = @_;
+	my $err = '';
+	IPC::Run::run(\@command, '>', $out, '2>', \$err) or die "@command: $err";
+}
+
+sub same_schema
+{
+	my ($what) = @_;
+	wait_applied($pub, $sub, 'sub');
+	my ($left, $right) = (schema_of($pub), schema_of($sub));
+	return pass("$what: schemas are equal") if $left eq $right;
+	fail("$what: schemas are equal");
+	my %count;
+	$count{$_}++ foreach split /\n/, $left;
+	$count{$_}-- foreach split /\n/, $right;
+	diag(($count{$_} > 0 ? 'publisher only:  ' : 'subscriber only: ') . $_) foreach grep { $count{$_} } sort keys %count;
+	return 0;
+}
+
+foreach my $node ($pub, $sub)
+{
+	$node->safe_psql('postgres', 'CREATE ROLE reader; CREATE ROLE "Odd Role"');
+}
+$pub->safe_psql('postgres', q{
+	CREATE TABLE t (id int PRIMARY KEY, a int, b text, c text);
+	INSERT INTO t SELECT g, g, 'b' || g, 'c' FROM generate_series(1, 5) g;
+	CREATE TABLE log (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text);
+	CREATE PUBLICATION pub FOR ALL TABLES});
+create_subscription($pub, $sub, 'sub', args => $all);
+
+# name => commands, one after the other; %s is the position
+my @steps = (
+	[create => q{
+		CREATE SCHEMA s_%1$s;
+		CREATE VIEW s_%1$s.v AS SELECT id, a, upper(b) AS b FROM t WHERE a > 0;
+		CREATE VIEW s_%1$s.w WITH (security_barrier) AS SELECT v.*, 'it''s' || b AS d FROM s_%1$s.v WITH LOCAL CHECK OPTION;
+		CREATE VIEW s_%1$s."Odd ""name" ("A", "b c") AS SELECT id, c FROM t;
+		CREATE MATERIALIZED VIEW s_%1$s.m AS SELECT a, count(*) AS n FROM t GROUP BY a;
+		CREATE UNIQUE INDEX m_a ON s_%1$s.m (a);
+		CREATE MATERIALIZED VIEW s_%1$s.m_empty WITH (fillfactor = 70) AS SELECT * FROM s_%1$s.w WITH NO DATA;
+		CREATE FUNCTION s_%1$s.f(x int, y text DEFAULT 'q;$$') RETURNS text LANGUAGE plpgsql SET search_path = public AS $q$ BEGIN RETURN x || y || '%%'; END $q$;
+		CREATE FUNCTION s_%1$s.g(t) RETURNS SETOF t LANGUAGE sql STABLE BEGIN ATOMIC SELECT * FROM t WHERE id = $1.id; END;
+		CREATE FUNCTION s_%1$s.h(OUT n int, VARIADIC x int[]) LANGUAGE sql IMMUTABLE COST 7 AS 'SELECT 1';
+		CREATE FUNCTION s_%1$s.f(x numeric) RETURNS numeric LANGUAGE sql IMMUTABLE RETURN x * 2;
+		CREATE PROCEDURE s_%1$s.p(INOUT x int) LANGUAGE plpgsql AS $q$ BEGIN x := nowhere.f(x); END $q$;
+		CREATE AGGREGATE s_%1$s.total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0', PARALLEL = SAFE, COMBINEFUNC = int4pl);
+		CREATE AGGREGATE s_%1$s.every_row(*) (SFUNC = int8inc, STYPE = bigint, INITCOND = '0');
+		CREATE FUNCTION s_%1$s.tf() RETURNS trigger LANGUAGE plpgsql AS $q$ BEGIN INSERT INTO log (what) VALUES (TG_NAME); RETURN NEW; END $q$;
+		CREATE TABLE s_%1$s.k (id int PRIMARY KEY, x numeric DEFAULT s_%1$s.f(3.0), y int CHECK (s_%1$s.f(y::numeric) > 0), z text);
+		CREATE INDEX ON s_%1$s.k (s_%1$s.f(x));
+		INSERT INTO s_%1$s.k VALUES (1, 1, 1, 'z');
+		CREATE TRIGGER tr BEFORE INSERT OR UPDATE OF x ON s_%1$s.k FOR EACH ROW WHEN (NEW.x > 5) EXECUTE FUNCTION s_%1$s.tf('a', 'it''s');
+		CREATE TRIGGER tr2 AFTER DELETE ON s_%1$s.k REFERENCING OLD TABLE AS gone EXECUTE FUNCTION s_%1$s.tf();
+		CREATE CONSTRAINT TRIGGER tc AFTER INSERT ON s_%1$s.k DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION s_%1$s.tf();
+		CREATE TRIGGER tv INSTEAD OF INSERT ON s_%1$s.w FOR EACH ROW EXECUTE FUNCTION s_%1$s.tf();
+		CREATE RULE r AS ON UPDATE TO s_%1$s.k WHERE NEW.y < 0 DO ALSO INSERT INTO log (what) VALUES ('negative');
+		CREATE RULE rv AS ON DELETE TO s_%1$s."Odd ""name" DO INSTEAD NOTHING;
+		ALTER TABLE s_%1$s.k ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY pol ON s_%1$s.k FOR SELECT TO reader, "Odd Role" USING (y > (SELECT min(a) FROM t));
+		CREATE POLICY pol2 ON s_%1$s.k AS RESTRICTIVE USING (true) WITH CHECK (x IS NOT NULL);
+		CREATE STATISTICS s_%1$s.st (ndistinct, mcv) ON x, y FROM s_%1$s.k;
+		CREATE STATISTICS s_%1$s.st2 ON (x * 2), (y + 1) FROM s_%1$s.k}],
+	[comments => q{
+		COMMENT ON SCHEMA s_%1$s IS 'schema';
+		COMMENT ON TABLE s_%1$s.k IS E'it''s \\ a table';
+		COMMENT ON COLUMN s_%1$s.k.x IS 'column x';
+		COMMENT ON COLUMN s_%1$s.v.a IS 'column of a view';
+		COMMENT ON VIEW s_%1$s."Odd ""name" IS 'odd';
+		COMMENT ON MATERIALIZED VIEW s_%1$s.m IS 'stored';
+		COMMENT ON CONSTRAINT k_pkey ON s_%1$s.k IS 'key';
+		COMMENT ON INDEX s_%1$s.k_pkey IS 'index';
+		COMMENT ON FUNCTION s_%1$s.f(int, text) IS 'function';
+		COMMENT ON PROCEDURE s_%1$s.p(int) IS 'procedure';
+		COMMENT ON AGGREGATE s_%1$s.total(int) IS 'aggregate';
+		COMMENT ON AGGREGATE s_%1$s.every_row(*) IS 'aggregate of nothing';
+		COMMENT ON TRIGGER tr ON s_%1$s.k IS 'trigger';
+		COMMENT ON RULE r ON s_%1$s.k IS 'rule';
+		COMMENT ON POLICY pol ON s_%1$s.k IS 'policy';
+		COMMENT ON STATISTICS s_%1$s.st IS 'statistics';
+		COMMENT ON TABLE s_%1$s.k IS 'the last word';
+		CREATE TABLE s_%1$s.k_like (LIKE s_%1$s.k INCLUDING COMMENTS)}],
+	[privileges => q{
+		GRANT USAGE ON SCHEMA s_%1$s TO reader, "Odd Role";
+		GRANT SELECT, UPDATE (x, y) ON s_%1$s.k TO reader;
+		GRANT INSERT (x) ON s_%1$s.k TO "Odd Role" WITH GRANT OPTION;
+		GRANT SELECT ON ALL TABLES IN SCHEMA s_%1$s TO PUBLIC;
+		REVOKE UPDATE (y) ON s_%1$s.k FROM reader;
+		REVOKE GRANT OPTION FOR INSERT (x) ON s_%1$s.k FROM "Odd Role";
+		REVOKE EXECUTE ON FUNCTION s_%1$s.f(int, text), s_%1$s.g(t) FROM PUBLIC;
+		GRANT EXECUTE ON FUNCTION s_%1$s.f(int, text) TO reader;
+		GRANT ALL ON ALL PROCEDURES IN SCHEMA s_%1$s TO reader;
+		GRANT SELECT ON SEQUENCE log_id_seq TO reader;
+		REVOKE DELETE ON s_%1$s.k FROM CURRENT_USER;
+		CREATE TYPE s_%1$s.mood AS ENUM ('sad', 'ok');
+		CREATE TABLE s_%1$s.moody (id int PRIMARY KEY, m s_%1$s.mood);
+		GRANT USAGE ON TYPE s_%1$s.mood TO reader;
+		REVOKE USAGE ON TYPE s_%1$s.mood FROM PUBLIC}],
+	[alter => q{
+		CREATE OR REPLACE VIEW s_%1$s.v AS SELECT id, a, lower(b) AS b, c AS more FROM t;
+		ALTER VIEW s_%1$s.v ALTER COLUMN a SET DEFAULT 17;
+		ALTER VIEW s_%1$s.w RENAME COLUMN d TO e;
+		ALTER VIEW s_%1$s.w SET (security_barrier = false);
+		ALTER VIEW s_%1$s."Odd ""name" RENAME TO even;
+		ALTER MATERIALIZED VIEW s_%1$s.m RENAME TO m2;
+		ALTER MATERIALIZED VIEW s_%1$s.m2 RENAME COLUMN n TO amount;
+		ALTER MATERIALIZED VIEW s_%1$s.m2 SET (fillfactor = 50);
+		ALTER INDEX s_%1$s.m_a RENAME TO m_b;
+		CREATE INDEX m_n ON s_%1$s.m2 (amount);
+		REFRESH MATERIALIZED VIEW CONCURRENTLY s_%1$s.m2;
+		CREATE OR REPLACE FUNCTION s_%1$s.f(x int, y text DEFAULT 'r') RETURNS text LANGUAGE plpgsql AS $q$ BEGIN RETURN NULL; END $q$;
+		ALTER FUNCTION s_%1$s.f(int, text) STRICT COST 50;
+		ALTER FUNCTION s_%1$s.h(int[]) RENAME TO hh;
+		ALTER AGGREGATE s_%1$s.total(int) RENAME TO sum_total;
+		ALTER PROCEDURE s_%1$s.p(int) SECURITY DEFINER SET work_mem = '8MB';
+		ALTER TRIGGER tr ON s_%1$s.k RENAME TO tr_renamed;
+		CREATE OR REPLACE TRIGGER tr2 AFTER DELETE OR INSERT ON s_%1$s.k FOR EACH STATEMENT EXECUTE FUNCTION s_%1$s.tf();
+		ALTER TABLE s_%1$s.k DISABLE TRIGGER tr_renamed, ENABLE ALWAYS TRIGGER tr2;
+		ALTER TABLE s_%1$s.k DISABLE TRIGGER tr2;
+		CREATE OR REPLACE RULE r AS ON UPDATE TO s_%1$s.k DO ALSO NOTHING;
+		ALTER RULE r ON s_%1$s.k RENAME TO r2;
+		ALTER TABLE s_%1$s.k ENABLE REPLICA RULE r2;
+		ALTER POLICY pol ON s_%1$s.k TO reader USING (y > 1);
+		ALTER POLICY pol2 ON s_%1$s.k RENAME TO pol3;
+		ALTER STATISTICS s_%1$s.st SET STATISTICS 50;
+		ALTER STATISTICS s_%1$s.st2 RENAME TO st3;
+		ALTER TABLE s_%1$s.k RENAME TO k2;
+		ALTER TABLE s_%1$s.k2 RENAME COLUMN y TO yy;
+		COMMENT ON COLUMN s_%1$s.k2.x IS NULL;
+		CREATE SCHEMA other_%1$s;
+		ALTER VIEW s_%1$s.even SET SCHEMA other_%1$s;
+		ALTER FUNCTION s_%1$s.f(int, text) SET SCHEMA other_%1$s;
+		ALTER STATISTICS s_%1$s.st3 SET SCHEMA other_%1$s}],
+	# as ORMs change the type of a column that views use
+	[migrate => q{
+		DROP VIEW s_%1$s.w CASCADE;
+		DROP VIEW s_%1$s.v;
+		ALTER TABLE s_%1$s.k2 ALTER z TYPE varchar(90);
+		ALTER TABLE s_%1$s.k2 DROP COLUMN yy CASCADE;
+		CREATE VIEW s_%1$s.v AS SELECT id, z, x FROM s_%1$s.k2;
+		CREATE VIEW s_%1$s.w AS SELECT z FROM s_%1$s.v;
+		ALTER TABLE s_%1$s.k2 DROP COLUMN z CASCADE;
+		DROP TRIGGER tr_renamed ON s_%1$s.k2}],
+	[drop => q{
+		DROP INDEX s_%1$s.m_n;
+		DROP FUNCTION s_%1$s.tf() CASCADE;
+		DROP RULE r2 ON s_%1$s.k2;
+		DROP POLICY pol3 ON s_%1$s.k2;
+		DROP STATISTICS IF EXISTS s_%1$s.st;
+		DROP FUNCTION s_%1$s.hh(int[]), s_%1$s.g(t);
+		DROP AGGREGATE s_%1$s.every_row(*);
+		DROP PROCEDURE s_%1$s.p(int);
+		DROP MATERIALIZED VIEW s_%1$s.m2;
+		DROP TABLE s_%1$s.k2 CASCADE;
+		DROP SCHEMA other_%1$s CASCADE}],
+);
+
+foreach my $step (@steps)
+{
+	my ($name, $commands) = @$step;
+	my %sql = map { $_ => sprintf($commands, $_) } qw(alone rows down);
+	if ($name eq 'alter')
+	{
+		# not in a transaction block with other changes of the same object
+		$sql{$_} =~ s/REFRESH MATERIALIZED VIEW CONCURRENTLY [^;]*;// foreach qw(rows down);
+	}
+	$pub->safe_psql('postgres', $_) foreach grep { /\S/ } split_commands($sql{alone});
+	same_schema("$name, each alone");
+	$pub->safe_psql('postgres', "BEGIN; INSERT INTO t (id, a) VALUES (nextval('log_id_seq') + 1000, 1); $sql{rows}; "
+		. "UPDATE t SET a = a + 1; COMMIT");
+	same_schema("$name, in a transaction with rows");
+	$sub->stop;
+	$pub->safe_psql('postgres', "BEGIN; $sql{down}; COMMIT");
+	$sub->start;
+	same_schema("$name, subscriber down");
+}
+compare_tables($pub, $sub, 'after all', '^public\.t$');
+
+sub split_commands
+{
+	my ($sql) = @_;
+	my @commands = ('');
+	foreach my $part (split /(;\s*\n)/, $sql)
+	{
+		if ($part =~ /^;\s*\n/ && ($commands[-1] =~ tr/\$// ) % 2 == 0) { push @commands, ''; }
+		else { $commands[-1] .= $part; }
+	}
+	return @commands;
+}
+
+is($sub->safe_psql('postgres', q{SELECT count(*) FROM log}), $pub->safe_psql('postgres', q{SELECT count(*) FROM log}),
+	'triggers and rules did not fire twice');
+is($sub->safe_psql('postgres', q{SELECT string_agg(DISTINCT verdict, ',') FROM schemasync_ddl_history WHERE verdict NOT IN ('forward', 'satisfied')
+	AND verdict <> 'carry' AND detail !~ 'changes nothing'}), '', 'nothing was ignored');
+
+done_testing();
