@@ -300,8 +300,7 @@ void
 follow_unknown(SchemaWork &work, const state::Relation &theirs, const catalog::RelationRow *row)
 {
 	follow(work, theirs.name, row);
-	if (theirs.published_via_root)
-		copy_root_again(work, theirs);
+	copy_root_again(work, theirs);
 }
 
 bool
