@@ -1,12 +1,23 @@
 #include "apply_ext/api/preflight.hpp"
 
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/worker/control.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
+#include "catalog/pg_type.h"
+#include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/varlena.h"
+
+PG_FUNCTION_INFO_V1(schemasync_preflight);
 }
+
+SCHEMASYNC_EXPORT Datum schemasync_preflight(PG_FUNCTION_ARGS);
 
 namespace schemasync::api {
 
@@ -148,6 +159,115 @@ check_publisher(worker::Publisher *publisher, const Wanted &wanted)
 	check_slot(publisher, wanted);
 }
 
+/* --- all checks --------------------------------------------------------------------------------------------------- */
+
+namespace {
+
+List *
+add_finding(List *findings, const char *side, const char *severity, const Check &check, const char *detail, const char *hint)
+{
+	Finding *finding = static_cast<Finding *>(palloc(sizeof(Finding)));
+
+	*finding = {side, severity, check.name, detail, hint};
+	return lappend(findings, finding);
+}
+
+List *
+check_publisher_side(List *findings, worker::Publisher *publisher, const Check &check, const char *publications)
+{
+	const char *parameters[] = {publications};
+	bool takes = strstr(check.publisher_sql, "$1") != nullptr;
+	Rows rows = query(publisher, check.publisher_sql, takes ? 1 : 0, parameters);
+
+	for (int i = 0; i < rows.count; i++)
+		findings = add_finding(findings, "publisher", rows.values[i][0], check, rows.values[i][1], rows.values[i][2]);
+	return rows.count > 0 ? findings : add_finding(findings, "publisher", "ok", check, nullptr, nullptr);
+}
+
+List *
+check_subscriber_side(List *findings, worker::Publisher *publisher, const Check &check, const char *publications)
+{
+	using namespace catalog;
+
+	const char *parameters[] = {publications};
+	const char *theirs = nullptr;
+	char *asking = caller();
+	MemoryContext context = CurrentMemoryContext;
+
+	if (check.publisher_sql != nullptr) {
+		bool takes = strstr(check.publisher_sql, "$1") != nullptr;
+		Rows rows = query(publisher, check.publisher_sql, takes ? 1 : 0, parameters);
+		theirs = rows.count > 0 ? rows.values[0][0] : nullptr;
+	}
+	Internal internal = begin_internal();
+	std::uint64_t count = run(check.local_sql, {as_json(theirs), as_text(asking)});
+	MemoryContext spi = MemoryContextSwitchTo(context);
+	for (std::uint64_t i = 0; i < count; i++)
+		findings = add_finding(findings, "subscriber", result_text(i, 1, context), check, result_text(i, 2, context), result_text(i, 3, context));
+	MemoryContextSwitchTo(spi);
+	end_internal(internal);
+	return count > 0 ? findings : add_finding(findings, "subscriber", "ok", check, nullptr, nullptr);
+}
+
+} // namespace
+
+List *
+run_checks(worker::Publisher *publisher, const char *publications)
+{
+	List *findings = NIL;
+
+	for (const Check *check = publisher_checks; check->name != nullptr; check++) {
+		findings = check_publisher_side(findings, publisher, *check, publications);
+		/* what follows uses catalogs that an older server has not */
+		const Finding *last = static_cast<const Finding *>(llast(findings));
+		if (check == publisher_checks && strcmp(last->severity, "error") == 0)
+			return findings;
+	}
+	for (const Check *check = subscriber_checks; check->name != nullptr; check++)
+		findings = check_subscriber_side(findings, publisher, *check, publications);
+	return findings;
+}
+
+void
+report_findings(const List *findings, const char *name)
+{
+	StringInfoData errors, warnings, hints;
+	const ListCell *cell;
+
+	initStringInfo(&errors);
+	initStringInfo(&warnings);
+	initStringInfo(&hints);
+	foreach (cell, findings) {
+		const Finding *finding = static_cast<const Finding *>(lfirst(cell));
+		bool error = strcmp(finding->severity, "error") == 0;
+		if (!error && strcmp(finding->severity, "warn") != 0)
+			continue;
+		StringInfo lines = error ? &errors : &warnings;
+		appendStringInfo(lines, "%s%s: %s", lines->len > 0 ? "\n" : "", finding->side, finding->detail);
+		if (error && finding->hint != nullptr)
+			appendStringInfo(&hints, "%sOn the %s: %s", hints.len > 0 ? "\n" : "", finding->side, finding->hint);
+	}
+	if (errors.len > 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("subscription \"%s\" could not work", name),
+		                errdetail("%s", errors.data), errhint("%s", hints.data)));
+	if (warnings.len > 0)
+		ereport(WARNING, (errmsg("subscription \"%s\" may meet with surprises", name), errdetail("%s", warnings.data),
+		                  errhint("schemasync_preflight shows each with what to do.")));
+}
+
+char *
+array_text(const char *const *names)
+{
+	int count = 0;
+
+	while (names[count] != nullptr)
+		count++;
+	Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * static_cast<Size>(count + 1)));
+	for (int i = 0; i < count; i++)
+		values[i] = CStringGetTextDatum(names[i]);
+	return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(construct_array(values, count, TEXTOID, -1, false, TYPALIGN_INT)));
+}
+
 char *
 system_identifier(worker::Publisher *publisher)
 {
@@ -155,3 +275,35 @@ system_identifier(worker::Publisher *publisher)
 }
 
 } // namespace schemasync::api
+
+/* Anybody may ask who may make a subscription: it connects with what the caller gives. */
+Datum
+schemasync_preflight(PG_FUNCTION_ARGS)
+{
+	using namespace schemasync;
+
+	char *conninfo = api::required_text(fcinfo, 0, "conninfo");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("publications must not be null")));
+	api::check_may_create();
+	InitMaterializedSRF(fcinfo, 0);
+	ReturnSetInfo *set = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	worker::Publisher *publisher = worker::connect(conninfo, worker::Protocol::Sql, "schemasync_preflight", !superuser());
+	List *findings = api::run_checks(publisher, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)));
+	ListCell *cell;
+
+	worker::close(publisher);
+	foreach (cell, findings) {
+		const api::Finding *finding = static_cast<const api::Finding *>(lfirst(cell));
+		const char *texts[] = {finding->side, finding->severity, finding->check, finding->detail, finding->hint};
+		Datum values[5] = {};
+		bool nulls[5];
+		for (int i = 0; i < 5; i++) {
+			nulls[i] = texts[i] == nullptr;
+			if (!nulls[i])
+				values[i] = CStringGetTextDatum(texts[i]);
+		}
+		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	}
+	return Datum{0};
+}

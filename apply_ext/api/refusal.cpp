@@ -3,6 +3,7 @@
  */
 #include "apply_ext/api/target.hpp"
 #include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/worker/control.hpp"
 #include "pg/compat.hpp"
 
@@ -43,7 +44,7 @@ resume(const char *name)
 	    " resolved_by = $2, resolution_sql = NULL WHERE subid = $1 AND status = 'open'",
 	    {as_int8(subscription->subid), as_text(by)});
 	run(go_on_sql, {as_int8(subscription->subid)});
-	run("SELECT pg_notify('schemasync', $1)", {as_text(psprintf("resumed: %s", name))});
+	notify("resumed", name, {{"by", by}});
 	end_internal(internal);
 	worker::restart_at_commit(subscription->subid);
 }
@@ -112,7 +113,7 @@ resolve(std::int64_t refusal_id, const char *action, const char *sql)
 	    " resolved_at = clock_timestamp(), resolved_by = $4 WHERE refusal_id = $1",
 	    {as_int8(refusal_id), as_text(action), as_text(run_sql), as_text(by)});
 	run(go_on_sql, {as_int8(subscription->subid)});
-	run("SELECT pg_notify('schemasync', $1)", {as_text(psprintf("resolved: %s", subscription->name))});
+	notify("answered", subscription->name, {{"by", by}, {"action", action}});
 	end_internal(internal);
 	worker::restart_at_commit(subscription->subid);
 }

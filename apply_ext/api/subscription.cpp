@@ -124,6 +124,8 @@ read_arguments(FunctionCallInfo fcinfo)
 	return given;
 }
 
+} // namespace
+
 /* As CREATE SUBSCRIPTION: superusers, and from 16 the members of pg_create_subscription that may create in the database. */
 void
 check_may_create()
@@ -142,6 +144,8 @@ check_may_create()
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		                errmsg("permission denied for database %s", get_database_name(MyDatabaseId))));
 }
+
+namespace {
 
 void
 check_name(const char *name)
@@ -241,6 +245,7 @@ create_subscription(Given given)
 	worker::Publisher *publisher = worker::connect(given.conninfo, worker::Protocol::Sql, given.name,
 	                                               options.password_required && !superuser());
 	check_publisher(publisher, {given.publications, slot_name, given.create_slot});
+	report_findings(run_checks(publisher, array_text(given.publications)), given.name);
 	char *identifier = system_identifier(publisher);
 	worker::close(publisher);
 

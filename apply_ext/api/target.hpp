@@ -51,6 +51,9 @@ bool probe_position(worker::Publisher *publisher, PositionProbe *probe, XLogRecP
 /* Where the publisher's WAL ends now, everything that has been committed there included. */
 XLogRecPtr current_position(worker::Publisher *publisher);
 
+/* An error unless the caller may make subscriptions, as PostgreSQL has it (subscription.cpp). */
+void check_may_create();
+
 /* The name of the role that calls. */
 char *caller();
 

@@ -11,12 +11,12 @@
 #include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
+#include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
 #include "pg/guard.hpp"
 
 extern "C" {
-#include "commands/async.h"
 #include "utils/memutils.h"
 }
 
@@ -182,7 +182,7 @@ void
 close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 {
 	catalog::close_refusal(refusal_id);
-	Async_Notify("schemasync", psprintf("resolved %s", subscription.name));
+	catalog::notify("resolved", subscription.name, {{"refusal_id", psprintf(INT64_FORMAT, refusal_id)}});
 }
 
 } // namespace

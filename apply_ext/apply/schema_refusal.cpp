@@ -8,10 +8,11 @@
 
 #include <string>
 
+#include "apply_ext/catalog/notify.hpp"
+
 #include "pg/guard.hpp"
 
 extern "C" {
-#include "commands/async.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
@@ -184,7 +185,7 @@ record_refusal(const catalog::Subscription &subscription, const Refused &refused
 	                    psprintf("%s: %s", refused.reason,
 	                             refused.object_identity != nullptr ? refused.object_identity : ""));
 	if (news) {
-		Async_Notify("schemasync", psprintf("refused %s", subscription.name));
+		catalog::notify("refused", subscription.name, {{"reason", refused.reason}, {"object", refused.object_identity}, {"hint", refused.hint}});
 		log_refusal(subscription, refused);
 	}
 }

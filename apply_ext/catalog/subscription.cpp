@@ -1,6 +1,7 @@
 #include "apply_ext/catalog/subscription.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/catalog/options.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
@@ -173,7 +174,41 @@ save_copied(std::int64_t subid)
 	end_internal(internal);
 }
 
+namespace {
+
+/* Between begin_internal and end_internal. */
 void
+tell(const char *event, std::int64_t subid, std::initializer_list<Field> fields)
+{
+	if (run("SELECT name FROM schemasync.subscription WHERE subid = $1", {as_int8(subid)}) == 1)
+		notify(event, result_text(0, 1, CurrentMemoryContext), fields);
+}
+
+} // namespace
+
+void
+load_counters(std::int64_t subid, std::int64_t *rows, std::int64_t *transactions)
+{
+	bool isnull = true;
+	Internal internal = begin_internal();
+
+	if (run("SELECT applied_rows, applied_transactions FROM schemasync.subscription WHERE subid = $1", {as_int8(subid)}) == 1) {
+		*rows = DatumGetInt64(result(0, 1, &isnull));
+		*transactions = DatumGetInt64(result(0, 2, &isnull));
+	}
+	end_internal(internal);
+}
+
+void
+save_counters(std::int64_t subid, std::int64_t rows, std::int64_t transactions)
+{
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.subscription SET applied_rows = $2, applied_transactions = $3 WHERE subid = $1",
+	    {as_int8(subid), as_int8(rows), as_int8(transactions)});
+	end_internal(internal);
+}
+
+bool
 note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
 {
 	const char *message = error->message != nullptr ? error->message : "missing error text";
@@ -196,6 +231,7 @@ note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *w
 		     as_text(error->hint), as_text(error->context), as_text(where->relation), as_text(where->command), as_text(where->key),
 		     as_lsn(where->lsn), as_int8(where->xid)});
 	end_internal(internal);
+	return repeated == 0;
 }
 
 void
@@ -203,8 +239,10 @@ record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo 
 {
 	const char *message = error->message != nullptr ? error->message : "missing error text";
 
-	note_error(subid, error, where);
+	bool news = note_error(subid, error, where);
 	Internal internal = begin_internal();
+	if (news)
+		tell("failed", subid, {{"message", message}, {"relation", where->relation}, {"command", where->command}});
 	run("UPDATE schemasync.subscription SET last_error = $2, state = 'failed',"
 	    " state_since = CASE WHEN state = 'failed' THEN state_since ELSE clock_timestamp() END WHERE subid = $1",
 	    {as_int8(subid), as_text(message)});
@@ -215,8 +253,9 @@ void
 resolve_errors(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker <> 'copy' AND resolved_at IS NULL",
-	    {as_int8(subid)});
+	if (run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker <> 'copy' AND resolved_at IS NULL",
+	        {as_int8(subid)}) > 0)
+		tell("recovered", subid, {});
 	end_internal(internal);
 }
 

@@ -77,6 +77,10 @@ void save_copied(std::int64_t subid);
 /* Sets the lasting state (and last_error; nullptr clears it). Needs a transaction. */
 void save_state(std::int64_t subid, const char *state, const char *last_error);
 
+/* What was applied in all, as it was when it was last stored. Need a transaction. */
+void load_counters(std::int64_t subid, std::int64_t *rows, std::int64_t *transactions);
+void save_counters(std::int64_t subid, std::int64_t rows, std::int64_t transactions);
+
 /*
  * Records an error of a worker (one row, counted on repeats), the subscription's last_error and state 'failed'.
  * Needs a transaction of its own.
@@ -87,8 +91,8 @@ struct ErrorContextInfo {
 	std::int64_t xid;
 };
 void record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
-/* The same for an error that does not stand in the way of the subscription: its state stays. */
-void note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
+/* The same for an error that does not stand in the way of the subscription: its state stays. returns: whether it is a new one */
+bool note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
 /* After success: open errors get their resolved_at. */
 void resolve_errors(std::int64_t subid);
 

@@ -70,6 +70,11 @@ CREATE FUNCTION @extschema@.schemasync_verify(name text, relation regclass DEFAU
 	OUT duration interval)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+-- What would keep a subscription to these publications from working, or surprise: both sides.
+CREATE FUNCTION @extschema@.schemasync_preflight(conninfo text, publications text[],
+	OUT side text, OUT severity text, OUT "check" text, OUT detail text, OUT hint text)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 -- What shared memory knows of the workers of this database; for the views.
 CREATE FUNCTION schemasync.worker_status(
 	OUT subid bigint, OUT pid integer, OUT state text, OUT state_since timestamptz,

@@ -28,6 +28,8 @@ CREATE TABLE schemasync.subscription (
 	system_identifier text,                -- the publisher's, checked at each connect
 	timeline integer,
 	skip_lsn pg_lsn,                       -- schemasync_skip: the transaction to drop
+	applied_rows bigint NOT NULL DEFAULT 0, -- stored from time to time, so that a restart of the server loses little
+	applied_transactions bigint NOT NULL DEFAULT 0,
 	created_at timestamptz NOT NULL DEFAULT now()
 );
 

@@ -36,8 +36,8 @@ SELECT s.name,
 	CASE WHEN pg_catalog.pg_has_role(current_user, s.owner, 'USAGE') THEN s.conninfo END AS conninfo,
 	w.received_at,
 	w.committed_at AS applied_commit_time,
-	w.rows AS applied_rows,
-	w.transactions AS applied_transactions,
+	greatest(w.rows, s.applied_rows) AS applied_rows,
+	greatest(w.transactions, s.applied_transactions) AS applied_transactions,
 	w.failures,
 	w.next_start,
 	s.drain_lsn,
@@ -124,6 +124,7 @@ CREATE VIEW @extschema@.schemasync_slots WITH (security_barrier) AS
 SELECT slot_name, active, active_pid, database, wal_status,
 	pg_catalog.pg_wal_lsn_diff(here, restart_lsn)::bigint AS retained_bytes,
 	safe_wal_size AS safe_bytes,
+	nullif(limited.bytes, -1048576) AS limit_bytes,
 	pg_catalog.pg_wal_lsn_diff(here, confirmed_flush_lsn)::bigint AS lag_bytes,
 	pg_catalog.age(catalog_xmin) AS catalog_xmin_age,
 	restart_lsn, confirmed_flush_lsn,
@@ -132,11 +133,13 @@ SELECT slot_name, active, active_pid, database, wal_status,
 FROM pg_catalog.pg_replication_slots,
 	LATERAL (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
 		ELSE pg_catalog.pg_current_wal_lsn() END AS here) position,
+	LATERAL (SELECT setting::bigint * 1048576 AS bytes FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size') limited,
 	LATERAL (SELECT
 		CASE
 			WHEN wal_status = 'lost' THEN 'critical'
 			WHEN wal_status = 'unreserved' THEN 'critical'
 			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'critical'
+			WHEN safe_wal_size < limited.bytes / 5 THEN 'warn'
 			WHEN NOT active THEN 'warn'
 			WHEN wal_status = 'extended' THEN 'warn'
 			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'warn'
@@ -146,6 +149,7 @@ FROM pg_catalog.pg_replication_slots,
 			WHEN wal_status = 'lost' THEN 'WAL that the slot needs was removed; the subscription must be made again'
 			WHEN wal_status = 'unreserved' THEN 'WAL that the slot needs is removed at the next checkpoint'
 			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'the slot keeps catalog rows from being vacuumed and wraparound comes near'
+			WHEN safe_wal_size < limited.bytes / 5 THEN 'more than four fifths of max_slot_wal_keep_size are retained; beyond it the slot is lost'
 			WHEN NOT active THEN 'no subscriber is connected; the slot retains WAL'
 			WHEN wal_status = 'extended' THEN 'the slot retains more WAL than max_wal_size'
 			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'the slot keeps catalog rows from being vacuumed'
@@ -155,3 +159,11 @@ WHERE plugin = 'schemasync_decoder';
 GRANT SELECT ON @extschema@.schemasync_subscriptions, @extschema@.schemasync_tables, @extschema@.schemasync_refusals,
 	@extschema@.schemasync_ddl_history, @extschema@.schemasync_errors, @extschema@.schemasync_conflicts,
 	@extschema@.schemasync_progress, @extschema@.schemasync_slots TO PUBLIC;
+
+-- For a job that runs now and then on the publisher: tells of slots that are not well.
+CREATE FUNCTION @extschema@.schemasync_notify_slots() RETURNS integer LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	SELECT count(pg_catalog.pg_notify('schemasync', pg_catalog.json_build_object('event', 'slot', 'slot_name', slot_name,
+		'health', health, 'reason', reason, 'retained_bytes', retained_bytes)::text))::integer
+	FROM @extschema@.schemasync_slots WHERE health <> 'ok';
+END;

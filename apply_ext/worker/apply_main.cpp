@@ -12,6 +12,7 @@
 #include "apply_ext/worker/beside.hpp"
 #include "apply_ext/worker/copy.hpp"
 #include "apply_ext/worker/shared.hpp"
+#include "core/reason.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
 
@@ -281,6 +282,7 @@ rest(Session *session)
 			return;
 		}
 		apply::at_rest(session);
+		store_counters(true);
 		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn &&
 		    !is_copying_beside(session))
 			end_drained(session);
@@ -358,6 +360,10 @@ pump(Session *session)
 				continue;
 		}
 		session->running = true;
+		if (is_idle(session) && !replayed) {
+			store_counters(false);
+			MemoryContextSwitchTo(session->message);
+		}
 		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
 			return;
 		MemoryContextReset(session->message);
@@ -453,6 +459,25 @@ goes_on(Session *session, const ErrorData *error)
 
 // ---- end of leaves ----
 
+/* A publisher that is not the one of before: nothing that is tried again will change that, a person must look. */
+bool
+explain_identity(const ErrorData *error, apply::Refused *refused)
+{
+	if (!is_identity_lost(error))
+		return false;
+	*refused = {};
+	refused->reason = info(Reason::IdentityLost).name.data();
+	refused->object_type = "publisher";
+	refused->object_identity = "the publisher";
+	refused->changes = pg::call([&] {
+		return error->detail == nullptr ? pstrdup(error->message) : psprintf("%s\n%s", error->message, error->detail);
+	});
+	refused->hint = "Where the connection leads to the wrong server, mend it with schemasync_alter_subscription and call "
+	                "schemasync_resume. Otherwise drop the subscription with schemasync_drop_subscription and subscribe anew.";
+	refused->boundary.commit_lsn = pg::call([] { return current_progress(); });
+	return true;
+}
+
 /* Streams until something goes wrong. */
 void
 stream(Session *session)
@@ -492,7 +517,8 @@ run(Session *session)
 		}
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
-		if (error != nullptr && apply::explain_rewrite(*session->subscription, boundary, error, &refused))
+		if (error != nullptr && (apply::explain_rewrite(*session->subscription, boundary, error, &refused) ||
+		                         explain_identity(error, &refused)))
 			error = nullptr;
 		pg::call([&] {
 			if (goes_on(session, error))

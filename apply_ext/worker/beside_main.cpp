@@ -75,7 +75,7 @@ end_failed(std::int64_t subid, ErrorData *error)
 		info.command = "COPY";
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		catalog::note_error(subid, error, &info);
+		(void) catalog::note_error(subid, error, &info);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
 	}

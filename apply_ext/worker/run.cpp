@@ -33,6 +33,10 @@ Slot *own = nullptr;
 bool was_failed = false;
 XLogRecPtr began_at = InvalidXLogRecPtr;
 
+/* Something was applied since the counters were stored. */
+bool uncounted = false;
+TimestampTz counted_at = 0;
+
 /* The delay before the next run, ms. Quick when the last run got as far as streaming, else growing. */
 long
 restart_delay(const Slot *slot, Leave leave)
@@ -164,6 +168,15 @@ begin_worker(Datum argument)
 	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
 	catalog::Subscription *subscription = catalog::load_subscription(own->subid);
 	MemoryContextSwitchTo(saved);
+	if (subscription != nullptr && !own->counted) {
+		std::int64_t rows = 0, transactions = 0;
+		catalog::load_counters(own->subid, &rows, &transactions);
+		SpinLockAcquire(&own->mutex);
+		own->rows += rows;
+		own->transactions += transactions;
+		own->counted = true;
+		SpinLockRelease(&own->mutex);
+	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 
@@ -340,6 +353,23 @@ count_applied(std::int64_t rows, std::int64_t transactions)
 	own->rows += rows;
 	own->transactions += transactions;
 	SpinLockRelease(&own->mutex);
+	uncounted = true;
+}
+
+void
+store_counters(bool idle)
+{
+	constexpr int seldom = 10000, soon = 2000; /* ms */
+
+	if (!uncounted || !TimestampDifferenceExceeds(counted_at, GetCurrentTimestamp(), idle ? soon : seldom))
+		return;
+	uncounted = false;
+	counted_at = GetCurrentTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	catalog::save_counters(own->subid, own->rows, own->transactions);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
 }
 
 bool

@@ -82,6 +82,8 @@ void report_received(XLogRecPtr lsn, TimestampTz sent_at);
 void report_applied(XLogRecPtr lsn, TimestampTz committed_at); /* everything up to lsn is applied and visible */
 void report_confirmed(XLogRecPtr lsn);                         /* and durable, and the publisher was told */
 void count_applied(std::int64_t rows, std::int64_t transactions);
+/* Stores the counters when that is due, outside of a transaction. idle: nothing is going on, so it may be due sooner. */
+void store_counters(bool idle);
 
 /* Whether somebody asked the worker to read its configuration again; resets the request. */
 bool reload_requested();

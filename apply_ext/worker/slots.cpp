@@ -39,6 +39,7 @@ reset(Slot *slot, Oid database, std::int64_t subid)
 	slot->received = slot->applied = slot->confirmed = InvalidXLogRecPtr;
 	slot->sent_at = slot->received_at = slot->committed_at = 0;
 	slot->rows = slot->transactions = 0;
+	slot->counted = false;
 	slot->meeting = DSM_HANDLE_INVALID;
 	slot->verifier = 0;
 	SpinLockRelease(&slot->mutex);

@@ -56,6 +56,7 @@ struct Slot {
 	XLogRecPtr received, applied, confirmed;
 	TimestampTz sent_at, received_at, committed_at;
 	std::int64_t rows, transactions;
+	bool counted;              /* what was stored before the server's start is in them */
 
 	/* a session that compares both sides (meeting.hpp), and how far it is: bytes */
 	dsm_handle meeting;

@@ -10,6 +10,7 @@ extern "C" {
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/pg_lsn.h"
 }
 
 namespace schemasync::worker {
@@ -34,8 +35,16 @@ constexpr const char *session_settings[] = {
     "SET extra_float_digits = 3",
 };
 
+/* What the launcher's next try could not mend: apply_main makes a refusal of an error with this code. */
+constexpr int identity_lost = MAKE_SQLSTATE('S', 'S', '0', '1', '2');
+
+/*
+ * Object identities, and positions, mean something on one server only. A publisher that has come back from a
+ * backup, or a standby promoted before it had everything, is recognized by being behind what was applied here:
+ * WAL written since would be taken for WAL already seen.
+ */
 void
-check_identity(Publisher *publisher, const catalog::Subscription &subscription)
+check_identity(Publisher *publisher, const catalog::Subscription &subscription, XLogRecPtr from)
 {
 	Rows rows = query(publisher, "IDENTIFY_SYSTEM");
 
@@ -44,11 +53,18 @@ check_identity(Publisher *publisher, const catalog::Subscription &subscription)
 		                errmsg("could not identify the publisher: unexpected answer to IDENTIFY_SYSTEM")));
 	if (subscription.system_identifier != nullptr && subscription.system_identifier[0] != '\0' &&
 	    strcmp(subscription.system_identifier, rows.values[0][0]) != 0)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		ereport(ERROR, (errcode(identity_lost),
 		                errmsg("the publisher of subscription \"%s\" is another server than before",
 		                       subscription.name),
 		                errdetail("Its system identifier is %s; the subscription was made with %s.",
 		                          rows.values[0][0], subscription.system_identifier)));
+	XLogRecPtr position = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(rows.values[0][2])));
+	if (position < from)
+		ereport(ERROR,
+		        (errcode(identity_lost),
+		         errmsg("the publisher of subscription \"%s\" is behind what was applied from it", subscription.name),
+		         errdetail("Its WAL ends at %s on timeline %s; the subscriber has come to %s.", rows.values[0][2],
+		                   rows.values[0][1], pg::compat::lsn_text(from))));
 }
 
 /* publication_names: a list of quoted identifiers within a quoted literal */
@@ -194,7 +210,7 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 	upstream->server_version = PQserverVersion(connection);
 	for (const char *setting : session_settings)
 		query(upstream->publisher, setting);
-	check_identity(upstream->publisher, subscription);
+	check_identity(upstream->publisher, subscription, from);
 
 	char *command = start_command(subscription, upstream->server_version, from, binary, relations);
 	if (PQsendQuery(connection, command) == 0)
@@ -204,6 +220,12 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 		raise_publisher_error(connection, result, "could not start the stream");
 	PQclear(result);
 	MemoryContextSwitchTo(saved);
+}
+
+bool
+is_identity_lost(const ErrorData *error)
+{
+	return error->sqlerrcode == identity_lost;
 }
 
 void

@@ -35,6 +35,9 @@ struct Upstream {
 void start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from,
                   bool binary, const char *relations);
 
+/* Whether start_stream() raised this because the publisher is not the server, or not the history, of before. */
+bool is_identity_lost(const ErrorData *error);
+
 /* Closes the connection, if there is one. */
 void stop_stream(Upstream *upstream);
 

@@ -175,6 +175,29 @@ wait_applied($pub, $sub, 'sub');
 is(sub_sql(q{SELECT string_agg(DISTINCT operation, ',' ORDER BY operation) FROM schemasync_ddl_history WHERE verdict = 'ignore' AND object_identity ~ '^public\.[vf]\M'}),
 	'create_function,create_view,drop_view', 'classes that are not followed are in the history');
 
+# --- a publisher that comes back from a backup ----------------------------------------------------------------------------
+
+my $newest = $pub->data_dir . '.newest';
+my $backup = $pub->data_dir . '.backup';
+$pub->stop;
+PostgreSQL::Test::RecursiveCopy::copypath($pub->data_dir, $backup);
+chmod 0700, $backup;
+$pub->start;
+pub_sql('INSERT INTO other SELECT g FROM generate_series(1000, 3000) g');
+applied('before the backup is put in place');
+$pub->stop;
+rename($pub->data_dir, $newest) && rename($backup, $pub->data_dir) or die "cannot exchange folders: $!";
+$pub->start;
+wait_state($sub, 'sub', 'refused');
+is(sub_sql(q{SELECT reason, object_type, changes ~ 'is behind what was applied', hint ~ 'subscribe anew' FROM schemasync_refusals WHERE status = 'open'}),
+	'identity_lost|publisher|t|t', 'a publisher that has lost what was applied here is refused');
+$pub->stop;
+rename($pub->data_dir, $backup) && rename($newest, $pub->data_dir) or die "cannot exchange folders: $!";
+$pub->start;
+sub_sql(q{SELECT schemasync_resume('sub')});
+pub_sql('DELETE FROM other WHERE true');
+applied('the right publisher is back');
+
 $pub->stop;
 $sub->stop;
 done_testing();

@@ -1,6 +1,7 @@
 # What a person needs before and at a cutover: the differences of the schema, the comparison of the rows, and the sequences.
 use strict;
 use warnings;
+use File::Basename qw(dirname);
 use IPC::Run qw(start);
 use PostgreSQL::Test::Utils;
 use SchemasyncTest;
@@ -259,5 +260,73 @@ SchemasyncTest::compare_tables($pub, $sub, 'after the load', 'public.(account|hi
 like(error_of("SELECT schemasync_verify('app', 'pg_class')", dbname => 'app'), qr/table "pg_class" is not one of subscription "app"/, 'of its own tables only');
 $sub->safe_psql('app', "SELECT schemasync_stop('app')");
 like(error_of("SELECT schemasync_verify('app')", dbname => 'app'), qr/subscription "app" is disabled/, 'the stream has to run');
+
+# --- schemasync_preflight: what would fail or surprise, before anything is made
+
+foreach my $node ($pub, $sub)
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE health');
+	$node->safe_psql('health', 'CREATE EXTENSION schemasync');
+}
+my $health = $pub->connstr('health');
+$health =~ s/'/''/g;
+sub findings
+{
+	my ($conninfo, $publications) = @_;
+	return $sub->safe_psql('health',
+		"SELECT concat_ws('|', side, severity, \"check\", detail) FROM schemasync_preflight('$conninfo', '$publications') WHERE severity <> 'ok' OR detail IS NOT NULL");
+}
+$pub->safe_psql('health', 'CREATE TABLE good (id int PRIMARY KEY, v text); CREATE TABLE alone (id int); CREATE PUBLICATION good FOR TABLE good');
+is(findings($health, '{good}'), 'publisher|ok|unpublished_tables|1 tables are in none of the publications: public.alone', 'nothing to say of a healthy pair');
+my @checks = split /\n/, $sub->safe_psql('health', "SELECT \"check\" FROM schemasync_preflight('$health', '{good}')");
+my $manual = slurp_file(dirname(__FILE__) . '/../../docs/reference.md');
+like($manual, qr/`$_`/, "check $_ is documented") foreach @checks;
+
+$pub->safe_psql('health', q{
+CREATE EXTENSION hstore;
+CREATE COLLATION odd (locale = 'C');
+CREATE TABLE keyless (a int);
+CREATE TABLE later (id int PRIMARY KEY DEFERRABLE);
+CREATE TABLE computed (id int, twice int GENERATED ALWAYS AS (id * 2) STORED PRIMARY KEY);
+CREATE TABLE hidden (id int PRIMARY KEY);
+ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
+CREATE SCHEMA elsewhere;
+CREATE TABLE elsewhere.bag (id int PRIMARY KEY, h hstore, o text COLLATE odd);
+CREATE TABLE wide (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE wide_1 PARTITION OF wide FOR VALUES FROM (1) TO (10);
+CREATE PUBLICATION bad FOR TABLE keyless, later, computed, hidden, elsewhere.bag, wide, good;
+CREATE ROLE weak LOGIN;
+GRANT SELECT ON hidden TO weak;
+ALTER EVENT TRIGGER schemasync_capture_end DISABLE;
+});
+$sub->safe_psql('health', 'CREATE TABLE good (id int PRIMARY KEY, v text); INSERT INTO good VALUES (1); CREATE TABLE wide (id int PRIMARY KEY) PARTITION BY RANGE (id)');
+$found = findings("$health user=weak", '{bad,worse}');
+foreach my $expected (
+	'publisher|error|replication_role|role weak may not replicate',
+	'publisher|warn|event_triggers|event trigger schemasync_capture_end is disabled',
+	'publisher|error|publications|publication worse does not exist',
+	'publisher|error|select_privilege|role weak may not read table public.keyless',
+	'publisher|error|row_security|row security of table public.hidden hides rows from role weak',
+	'publisher|warn|replica_identity|table public.keyless has no replica identity: UPDATE and DELETE will fail on the publisher',
+	'publisher|warn|deferrable_key|the primary key of table public.later is deferrable',
+	'publisher|warn|generated_key|column twice of the replica identity of table public.computed is generated',
+	'subscriber|error|extensions|extension hstore, whose types elsewhere.bag uses, is not installed here',
+	'subscriber|error|collations|collation public.odd of published columns is missing',
+	'subscriber|warn|tables|table public.good is there and may have rows',
+	'subscriber|warn|partitions|table public.wide is there, but not its partition public.wide_1')
+{
+	like($found, qr/^\Q$expected\E/m, "preflight: $expected");
+}
+my $create = "SELECT schemasync_create_subscription('bad', '$health', '{bad}')";
+my $said = error_of($create, dbname => 'health');
+like($said, qr/subscription "bad" could not work.*extension hstore.*collation public\.odd.*On the subscriber: CREATE EXTENSION hstore;/s, 'errors stop the creation, all at once');
+is($sub->safe_psql('health', 'SELECT count(*) FROM schemasync_subscriptions'), '0', 'nothing was made');
+$sub->safe_psql('health', "CREATE EXTENSION hstore; CREATE COLLATION odd (locale = 'C'); DELETE FROM good");
+(undef, undef, my $warned) = $sub->psql('health', "SELECT schemasync_create_subscription('bad', '$health', '{bad}', enabled => false)");
+like($warned, qr/WARNING:  subscription "bad" may meet with surprises.*capture_end is disabled/s, 'warnings only warn');
+is($sub->safe_psql('health', 'SELECT count(*) FROM schemasync_subscriptions'), '1', 'and it is made');
+$sub->safe_psql('health', "SELECT schemasync_drop_subscription('bad', drop_slot => false)");
+like(error_of("SET ROLE nobody; SELECT schemasync_preflight('$health', '{good}')", dbname => 'health'), qr/permission denied to create subscription/,
+	'who may not subscribe may not make the server connect');
 
 done_testing();
