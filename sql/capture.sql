@@ -205,7 +205,7 @@ SELECT tag, touched, dropped FROM helper.markers();
 DROP FUNCTION f() CASCADE;
 
 SELECT count(*) > 0 FROM helper.markers();
-\echo -- extensions: their members are marked as such; our own not at all
+\echo -- extensions: their members are not marked, our own not at all
 CREATE EXTENSION tcn;
 DROP EXTENSION tcn;
 SELECT * FROM helper.markers();

@@ -126,17 +126,17 @@ read_arguments(FunctionCallInfo fcinfo)
 
 } // namespace
 
-/* As CREATE SUBSCRIPTION: superusers, and from 16 the members of pg_create_subscription that may create in the database. */
+/*
+ * As CREATE SUBSCRIPTION of 16: superusers, and the members of pg_create_subscription that may create in the database. Where there is
+ * no such role, EXECUTE on the function is granted by a superuser in its place.
+ */
 void
 check_may_create()
 {
 	if (superuser())
 		return;
 	Oid role = get_role_oid("pg_create_subscription", true);
-	if (!OidIsValid(role))
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
-		                errdetail("Only superusers may create subscriptions.")));
-	if (!has_privs_of_role(GetUserId(), role))
+	if (OidIsValid(role) && !has_privs_of_role(GetUserId(), role))
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied to create subscription"),
 		                errdetail("Only roles with privileges of the \"%s\" role may create subscriptions.",
 		                          "pg_create_subscription")));
@@ -336,6 +336,7 @@ alter_subscription(Given given)
 	    " schema_changes = coalesce($4, schema_changes), copy_schema = coalesce($5, copy_schema),"
 	    " copy_data = coalesce($6, copy_data), enabled = coalesce($7, enabled), slot_name = coalesce($8, slot_name),"
 	    " create_slot = coalesce($9, create_slot), options = $10,"
+	    " objects_adopted = objects_adopted AND (options->'ddl_classes' IS NOT DISTINCT FROM ($10)->'ddl_classes'),"
 	    " state_since = CASE WHEN $7 <> enabled THEN clock_timestamp() ELSE state_since END WHERE subid = $1",
 	    {as_int8(subscription->subid), as_text(given.conninfo),
 	     given.publications != nullptr ? as_text_array(given.publications) : Argument{TEXTARRAYOID, 0, true},

@@ -53,6 +53,8 @@ struct Table {
 	Oid relid;
 	std::int64_t bytes;
 	const char *unfit; /* why it is not compared */
+	bool was_ready;    /* before the position was looked for */
+	XLogRecPtr was_synced;
 };
 
 struct Verify {
@@ -106,7 +108,7 @@ list_tables(Verify *verify, Oid asked)
 			if (rows[j].publisher_oid != table.oid || !is_asked_for(rows[j].relid, asked))
 				continue;
 			std::int64_t bytes = size_of(rows[j].relid);
-			verify->tables[verify->count++] = {table, rows[j].relid, bytes, nullptr};
+			verify->tables[verify->count++] = {table, rows[j].relid, bytes, nullptr, false, InvalidXLogRecPtr};
 			verify->total += bytes;
 		}
 	}
@@ -306,6 +308,21 @@ find_position(Verify *verify, int pid, int first, int last)
 	return false;
 }
 
+/*
+ * How far the copies of the tables are. Another process may copy one while the position is looked for: what is ready both before and after,
+ * as of the same copy, was so in the snapshot.
+ */
+void
+note_copies(Verify *verify, int first, int last)
+{
+	for (int i = first; i < last; i++) {
+		Table *table = &verify->tables[i];
+		const catalog::RelationRow *row = catalog::load_relation(verify->subscription->subid, table->source.oid);
+		table->was_ready = row != nullptr && strcmp(row->state, "ready") == 0;
+		table->was_synced = row != nullptr ? row->sync_lsn : InvalidXLogRecPtr;
+	}
+}
+
 /* Leaves the publisher's transaction open and the local snapshot active. */
 void
 agree(Verify *verify, int first, int last)
@@ -320,8 +337,9 @@ agree(Verify *verify, int first, int last)
 		if (pid == 0)
 			continue;
 		if (lock_publisher(verify, first, last)) {
-			worker::set_phase(verify->meeting, Phase::Asked);
 			MemoryContextSwitchTo(scratch);
+			note_copies(verify, first, last);
+			worker::set_phase(verify->meeting, Phase::Asked);
 			bool found = find_position(verify, pid, first, last);
 			MemoryContextSwitchTo(saved);
 			MemoryContextReset(scratch);
@@ -384,7 +402,7 @@ why_unfit(const Verify *verify, const Table &table, const catalog::RelationRow *
 		return table.unfit;
 	if (row == nullptr || !OidIsValid(row->relid) || get_rel_relkind(row->relid) == '\0')
 		return "the subscriber has no such table";
-	if (strcmp(row->state, "ready") != 0)
+	if (strcmp(row->state, "ready") != 0 || !table.was_ready || row->sync_lsn > table.was_synced)
 		return "its rows are not copied yet";
 	if (row->sync_lsn > worker::cut_of(verify->meeting))
 		return "the stream has not come to the position of its copy yet";

@@ -126,4 +126,15 @@ char *state_as_of(const char *state, XLogRecPtr position);
 
 void finish_created(const catalog::Subscription &subscription, Oid publisher_oid);
 
+/*
+ * The same for the objects of the classes that ddl_classes names: makes what is missing when the schema is copied, and remembers which
+ * object here is which of the publisher's. What is here already stays as it is until its next change on the publisher.
+ *
+ * texts:         DEFINITIONs (docs/wire.md), in an order in which they can be made
+ * before_tables: only what tables may need, as far as it can be made by now
+ * strict:        what cannot be made is an ERROR with one line each; else it is left to the stream
+ */
+void adopt_definitions(const catalog::Subscription &subscription, const char *const *texts, int count,
+                       bool before_tables, XLogRecPtr position, bool strict);
+
 } // namespace schemasync::apply

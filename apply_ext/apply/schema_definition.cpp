@@ -218,7 +218,8 @@ input_of(const SchemaWork &work, const Definition *base, const Definition &their
 	input.base = base;
 	input.theirs = &theirs;
 	input.ours = local.definition ? &*local.definition : nullptr;
-	input.mapped = local.mapped;
+	/* a partition's copy is known by its parent's name */
+	input.mapped = local.mapped || theirs.clone;
 	input.creator = role_name(creator);
 	input.creator_is_superuser = pg::call([&] { return superuser_arg(creator); });
 	input.target_followed = is_followed(work, theirs);
@@ -357,6 +358,39 @@ apply_definition(SchemaWork &work, const state::Document<state::Definition> &the
 		if (progress == Progress::Again || (progress == Progress::Done && again))
 			continue;
 		break;
+	}
+	save(work, theirs);
+	return true;
+}
+
+bool
+adopt_definition(SchemaWork &work, const state::Document<state::Definition> &theirs)
+{
+	const Definition &value = theirs.value;
+	const std::string key = key_of(value);
+	Local local = find_local(work, key, value.oid, &value);
+	Oid relid =
+	    value.relation.name.empty() ? InvalidOid : find_local_relation(value.relation.schema, value.relation.name);
+	Oid creator = creator_of(work, value, relid);
+	bool again = false, is_here = local.definition && aspect_of(value) == Aspect::Itself;
+
+	if (!work.subscription.copy_schema) {
+		if (is_here)
+			save(work, theirs);
+		return true;
+	}
+	local.mapped = true;
+	merge::Result result = merge::merge_definition(input_of(work, nullptr, value, local, creator),
+	                                               work.subscription.options.policy, &again);
+	if (!is_here) {
+		note_changes(work, result);
+		if (do_operations(work, result, place_of(work, &value, local, relid)) == Progress::Later)
+			return false;
+	} else if (!result.operations.empty() && result.operations[0].verdict == Verdict::Forward) {
+		merge::Operation &operation = result.operations[0];
+		operation.verdict = Verdict::Ignore;
+		operation.detail = "It is here already and is defined otherwise; it stays so until its next change on the publisher.";
+		record_history(work, operation, "", 0);
 	}
 	save(work, theirs);
 	return true;

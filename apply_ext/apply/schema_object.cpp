@@ -282,6 +282,8 @@ record_ignored(SchemaWork &work)
 	}
 	for (const merge::DroppedObject &object : work.command.dropped) {
 		const std::string object_class(merge::class_of(object.class_name, object.type));
+		if (merge::is_rule_of_view(object))
+			continue;
 		if (!object_class.empty() && !follows_class(work, object_class)) {
 			if (object.original || object.normal)
 				record_ignored_object(work, object.type, object.identity, not_followed(object_class).c_str());

@@ -122,6 +122,8 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 	if (operation.object_type == "extension" && error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		operation.reason = Reason::MissingObject;
 	add_sentence(operation.detail, or_empty(error->hint));
+	if (operation.reason == Reason::MissingObject)
+		operation.hint = "Create what is missing, then: SELECT schemasync_resume('{subscription}');";
 	std::string violation = OidIsValid(place.relid) ? violation_of(error, place) : std::string();
 	if (!violation.empty()) {
 		std::int64_t count = count_rows_where(place.relid, violation);

@@ -167,6 +167,8 @@ void check_fragments(const state::Definition &definition);
 /* false: try again after the other objects of the message */
 bool apply_definition(SchemaWork &work, const state::Document<state::Definition> &theirs);
 bool apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped);
+/* The same for one that the publisher had when the subscription started: what is here already stays as it is. */
+bool adopt_definition(SchemaWork &work, const state::Document<state::Definition> &theirs);
 
 // ---- schema_refusal.cpp ----
 

@@ -11,6 +11,7 @@ extern "C" {
 #include "access/transam.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
@@ -152,6 +153,22 @@ want_rules(List **wanted, Oid relid, const char *name)
 	});
 }
 
+/* An extension after those that it requires: CREATE EXTENSION ... CASCADE names only the last one. */
+void
+want_extension(List **wanted, const ObjectAddress *address, int depth)
+{
+	if (depth < 16)
+		pg::catalog::scan_by_oids(DependRelationId, DependDependerIndexId, Anum_pg_depend_classid, ExtensionRelationId,
+		                          Anum_pg_depend_objid, address->objectId, [&](HeapTuple tuple, TupleDesc) {
+			                          auto *form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+			                          ObjectAddress required;
+			                          ObjectAddressSet(required, ExtensionRelationId, form->refobjid);
+			                          if (form->refclassid == ExtensionRelationId)
+				                          want_extension(wanted, &required, depth + 1);
+		                          });
+	want(wanted, Aspect::Itself, *address);
+}
+
 } // namespace
 
 void
@@ -175,7 +192,9 @@ want_definitions(List **wanted, const ObjectAddress *address, const char *tag)
 		return;
 	}
 	ObjectAddress object = definition_address(address);
-	if (OidIsValid(object.objectId))
+	if (object.classId == ExtensionRelationId)
+		want_extension(wanted, &object, 0);
+	else if (OidIsValid(object.objectId))
 		want(wanted, Aspect::Itself, object);
 	/* default privileges give a new object its grants without a GRANT */
 	if (tag != nullptr && (strncmp(tag, "CREATE ", 7) == 0 || strcmp(tag, "SELECT INTO") == 0) &&

@@ -67,8 +67,8 @@ is_active(const EventTriggerData *data)
 		return true;
 	if (disabled || RecoveryInProgress() || !(XLogLogicalInfoActive() || guard_is_on()))
 		return false;
-	/* our own script */
-	if (creating_extension && CurrentExtensionObject == get_extension_oid("schemasync", true))
+	/* what a script makes are members, which each side's own script makes, and ours */
+	if (creating_extension)
 		return false;
 	return is_marked(GetCommandTagName(data->tag));
 }

@@ -27,7 +27,7 @@ namespace {
 constexpr char load_sql[] =
 	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
-	" options::text, copy_begun, refresh, coalesce(refresh_copy, true) FROM schemasync.subscription WHERE subid = $1";
+	" options::text, copy_begun, refresh, coalesce(refresh_copy, true), objects_adopted, refresh_copy IS NOT NULL FROM schemasync.subscription WHERE subid = $1";
 
 bool
 flag(int column)
@@ -85,6 +85,8 @@ fill(Subscription *subscription, MemoryContext context)
 	subscription->copy_begun = flag(17);
 	subscription->refresh = flag(18);
 	subscription->refresh_copies = flag(19);
+	subscription->objects_adopted = flag(20);
+	subscription->refreshing = flag(21);
 }
 
 /* Whether the extension is in this database, so that its tables may be named. */
@@ -165,10 +167,18 @@ save_copy_begun(std::int64_t subid)
 }
 
 void
+save_objects_adopted(std::int64_t subid)
+{
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.subscription SET objects_adopted = true WHERE subid = $1", {as_int8(subid)});
+	end_internal(internal);
+}
+
+void
 save_copied(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	run("UPDATE schemasync.subscription SET copied = true, create_slot = false, copy_begun = false, refresh_copy = NULL, state = 'ready',"
+	run("UPDATE schemasync.subscription SET copied = true, objects_adopted = true, create_slot = false, copy_begun = false, refresh_copy = NULL, state = 'ready',"
 	    " state_since = clock_timestamp(), last_error = NULL WHERE subid = $1",
 	    {as_int8(subid)});
 	end_internal(internal);

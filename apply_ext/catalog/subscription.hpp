@@ -53,6 +53,8 @@ struct Subscription {
 	bool refresh;        /* schemasync_refresh was called, and the copy worker has not seen to it yet */
 	bool refresh_copies; /* ... and rows of new tables are copied */
 	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
+	bool objects_adopted; /* those that ddl_classes names now */
+	bool refreshing;      /* the copy is that of schemasync_refresh */
 	XLogRecPtr drain_lsn, skip_lsn;
 	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */
 	const char *schema_changes, *options_text; /* as stored */
@@ -73,6 +75,8 @@ bool needs_password(const Subscription &subscription);
 void save_copy_begun(std::int64_t subid);
 /* The initial copy is done: the slot exists, and the state becomes ready. */
 void save_copied(std::int64_t subid);
+/* What ddl_classes names was made, as far as it can be. */
+void save_objects_adopted(std::int64_t subid);
 
 /* Sets the lasting state (and last_error; nullptr clears it). Needs a transaction. */
 void save_state(std::int64_t subid, const char *state, const char *last_error);

@@ -12,6 +12,15 @@ CREATE FUNCTION @extschema@.schemasync_create_subscription(
 	create_slot boolean DEFAULT true,
 	options jsonb DEFAULT '{}')
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+-- From 16 on the members of pg_create_subscription may subscribe, which the function checks. Before, a superuser grants EXECUTE.
+DO $$
+BEGIN
+	IF pg_catalog.to_regrole('pg_create_subscription') IS NULL THEN
+		REVOKE ALL ON FUNCTION @extschema@.schemasync_create_subscription(text, text, text[], text, boolean, boolean, boolean, text, boolean, jsonb) FROM PUBLIC;
+	END IF;
+END
+$$;
+
 
 CREATE FUNCTION @extschema@.schemasync_alter_subscription(
 	name text,

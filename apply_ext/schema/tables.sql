@@ -22,6 +22,7 @@ CREATE TABLE schemasync.subscription (
 	refresh boolean NOT NULL DEFAULT false, -- schemasync_refresh was called: the copy worker compares what is published
 	refresh_copy boolean,                  -- of a refresh: whether rows of new tables are copied
 	copy_begun boolean NOT NULL DEFAULT false, -- a slot of the name may be there, made by a copy that was interrupted
+	objects_adopted boolean NOT NULL DEFAULT false, -- those of the classes that ddl_classes names are made, or found, here
 	state text NOT NULL DEFAULT 'init',    -- the lasting part of the state: init, ready, refused, failed, drained
 	state_since timestamptz NOT NULL DEFAULT now(),
 	last_error text,

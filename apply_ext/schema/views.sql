@@ -95,29 +95,39 @@ FROM schemasync.conflict c
 JOIN schemasync.subscription s USING (subid)
 WHERE schemasync.is_visible(s.owner);
 
--- What takes long: the copy of a table now, with the server's own count of rows.
+-- What takes long: the copy of a table now, with the server's own count of rows, and the comparison of rows. The rate is a second's.
 CREATE VIEW @extschema@.schemasync_progress WITH (security_barrier) AS
-SELECT s.name AS subscription,
-	'copy'::text AS operation,
-	pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation,
-	r.state AS phase,
-	coalesce(p.tuples_processed, r.copied_rows) AS done,
-	NULL::bigint AS total,
-	'rows'::text AS unit,
-	p.bytes_processed AS bytes,
-	p.pid AS worker_pid
-FROM schemasync.relation r
-JOIN schemasync.subscription s USING (subid)
-LEFT JOIN schemasync.worker_status() w USING (subid)
-LEFT JOIN pg_catalog.pg_stat_progress_copy p ON p.pid = w.pid AND p.relid = r.relid AND p.datname = pg_catalog.current_database()
-WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner)
-UNION ALL
-SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL, w.verifier
-FROM schemasync.worker_status() w
-JOIN schemasync.subscription s USING (subid)
-LEFT JOIN pg_catalog.pg_class c ON c.oid = w.verify_relation
-LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE w.verifier IS NOT NULL AND schemasync.is_visible(s.owner);
+SELECT p.subscription, p.operation, p.relation, p.phase, p.done, p.total, p.unit, p.bytes, p.worker_pid,
+	(p.done / nullif(extract(epoch FROM pg_catalog.clock_timestamp() - p.begun), 0))::double precision AS rate,
+	CASE WHEN p.done > 0 AND p.total > 0 THEN
+		p.begun + (pg_catalog.clock_timestamp() - p.begun) * greatest(p.total::double precision / p.done, 1) END AS estimated_end
+FROM (
+	SELECT s.name AS subscription,
+		'copy'::text AS operation,
+		pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation,
+		r.state AS phase,
+		coalesce(p.tuples_processed, r.copied_rows) AS done,
+		NULL::bigint AS total,
+		'rows'::text AS unit,
+		p.bytes_processed AS bytes,
+		p.pid AS worker_pid,
+		a.xact_start AS begun
+	FROM schemasync.relation r
+	JOIN schemasync.subscription s USING (subid)
+	LEFT JOIN schemasync.worker_status() w USING (subid)
+	LEFT JOIN pg_catalog.pg_stat_progress_copy p ON p.pid = w.pid AND p.relid = r.relid AND p.datname = pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid
+	WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner)
+	UNION ALL
+	SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL,
+		w.verifier, a.query_start
+	FROM schemasync.worker_status() w
+	JOIN schemasync.subscription s USING (subid)
+	LEFT JOIN pg_catalog.pg_class c ON c.oid = w.verify_relation
+	LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.verifier
+	WHERE w.verifier IS NOT NULL AND schemasync.is_visible(s.owner)
+) p;
 
 -- On the publisher: the slots of subscribers, and whether one of them endangers the server.
 CREATE VIEW @extschema@.schemasync_slots WITH (security_barrier) AS

@@ -211,6 +211,22 @@ adopt_new(const catalog::Subscription &subscription, const Source &source, const
 	return count;
 }
 
+/*
+ * What the option ddl_classes names: functions and extensions before the tables that may need them, everything when the rows are there. A refresh
+ * does so only after the option was changed; its snapshot is ahead of the stream, which brings what cannot be made yet.
+ */
+void
+adopt_objects(const catalog::Subscription &subscription, const Source &source, bool before_tables)
+{
+	int count = 0;
+
+	if (subscription.options.ddl_classes == nullptr || subscription.objects_adopted)
+		return;
+	const char **texts = describe_objects(source, subscription, &count);
+	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,
+	                         !subscription.refreshing);
+}
+
 /* Tables that the publications no longer hold are given up; they are copied anew should they come back. */
 void
 give_up_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
@@ -485,6 +501,7 @@ begin_copy(const catalog::Subscription &subscription)
 	}
 	Source *source = open_source(subscription, slot_use(subscription));
 	begin();
+	adopt_objects(subscription, *source, true);
 	(void) adopt_new(subscription, *source, nullptr, 0, Mode::First);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
@@ -579,6 +596,8 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 		if (one != nullptr && one->removed)
 			set_waiting(subscription.subid, one->publisher_oid, "init");
 	}
+	if (subscription.refresh)
+		adopt_objects(subscription, source, true);
 	(void) adopt_new(subscription, source, choice.known, choice.count, Mode::Beside);
 	Internal internal = begin_internal();
 	run("UPDATE schemasync.subscription SET refresh = false, refresh_copy = NULL WHERE subid = $1 AND refresh", {as_int8(subscription.subid)});
@@ -603,6 +622,12 @@ copy_beside(const catalog::Subscription &subscription)
 	Source *source = open_source(subscription, SlotUse::Temporary, is_chosen, &choice);
 	adopt_beside(subscription, *source, choice);
 	copy_pending(subscription, *source, Mode::Beside, context);
+	if (subscription.refresh && !subscription.objects_adopted) {
+		begin();
+		adopt_objects(subscription, *source, false);
+		catalog::save_objects_adopted(subscription.subid);
+		commit();
+	}
 	close_source(source);
 	MemoryContextSwitchTo(saved);
 	MemoryContextDelete(context);
@@ -618,6 +643,10 @@ initial_copy(const catalog::Subscription &subscription)
 	MemoryContextSwitchTo(context);
 	Source *source = resumed ? resume_copy(subscription) : begin_copy(subscription);
 	copy_pending(subscription, *source, resumed ? Mode::Resumed : Mode::First, context);
+
+	begin();
+	adopt_objects(subscription, *source, false);
+	commit();
 	close_source(source);
 
 	begin();

@@ -362,6 +362,32 @@ describe_tables(const Source &source, const SourceTable *const *described, int c
 	return states;
 }
 
+const char **
+describe_objects(const Source &source, const catalog::Subscription &subscription, int *count)
+{
+	StringInfoData tables;
+	char *array = publication_array(subscription);
+
+	initStringInfo(&tables);
+	for (int i = 0; i < source.count; i++)
+		if (source.tables[i].columns == nullptr)
+			appendStringInfo(&tables, "%s%u", tables.len == 0 ? "" : ",", source.tables[i].oid);
+	Rows rows = query(source.sql,
+	                  psprintf("SELECT d::pg_catalog.text FROM %s.schemasync_describe_objects() WITH ORDINALITY o(d, n)"
+	                           " WHERE EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = ANY (%s) AND puballtables)"
+	                           " OR (d->>'of_table')::pg_catalog.oid = ANY ('{%s}'::pg_catalog.oid[])"
+	                           " OR d->>'of_table' = '0' AND (d->>'in_schema')::pg_catalog.oid IN (SELECT n.pnnspid"
+	                           "  FROM pg_catalog.pg_publication_namespace n JOIN pg_catalog.pg_publication p ON p.oid = n.pnpubid"
+	                           "  WHERE p.pubname = ANY (%s)) ORDER BY n",
+	                           source.extension_schema, array, tables.data, array));
+	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
+
+	*count = rows.count;
+	for (int i = 0; i < rows.count; i++)
+		texts[i] = rows.values[i][0];
+	return texts;
+}
+
 char *
 describe_table(const Source &source, const SourceTable &table)
 {

@@ -69,6 +69,9 @@ struct States {
 };
 States describe_tables(const Source &source, const SourceTable *const *tables, int count);
 
+/* The definitions of the opt-in classes (docs/wire.md) that the publications cover, in an order in which they can be made. */
+const char **describe_objects(const Source &source, const catalog::Subscription &subscription, int *count);
+
 /* One table's state and types as the content of a schemasync.state message; nullptr when it is gone. */
 char *describe_table(const Source &source, const SourceTable &table);
 

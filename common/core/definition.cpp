@@ -556,7 +556,8 @@ DefinitionMerge::replace()
 			continue;
 		operation.suggested_sql = sql::join(operation.sql, ";\n") + ";";
 		refuse(operation, Reason::LocalNameTaken, "Another " + ours_->type + " of that name is there.");
-		operation.hint = "To take the publisher's: SELECT schemasync_resolve(REFUSAL_ID, 'apply');\n"
+		operation.hint = "To take the publisher's: SELECT schemasync_resolve(refusal_id, 'apply') FROM schemasync_refusals"
+		                 " WHERE subscription = '{subscription}' AND status = 'open';\n"
 		                 "Or rename or drop the one that is here, then: SELECT schemasync_resume('{subscription}');";
 	}
 }
@@ -751,8 +752,16 @@ class_of(std::string_view catalog, std::string_view type)
 }
 
 bool
+is_rule_of_view(const DroppedObject &dropped)
+{
+	return dropped.class_name == "pg_rewrite" && dropped.identity.starts_with("\"_RETURN\" on ");
+}
+
+bool
 may_be_of_class(const DroppedObject &dropped)
 {
+	if (is_rule_of_view(dropped))
+		return false;
 	return !class_of(dropped.class_name, dropped.type).empty() ||
 	       (dropped.class_name == "pg_class" && dropped.type == "index");
 }

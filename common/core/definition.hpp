@@ -39,6 +39,9 @@ bool names_class(std::string_view option, std::string_view object_class);
  */
 std::string_view class_of(std::string_view catalog, std::string_view type);
 
+/* The rule that makes a view one, which goes with it. */
+bool is_rule_of_view(const DroppedObject &dropped);
+
 /* Whether something dropped has to be looked at: it is of a class, or an index, which may have been a materialized view's. */
 bool may_be_of_class(const DroppedObject &dropped);
 

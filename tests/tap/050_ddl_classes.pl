@@ -219,4 +219,90 @@ is($sub->safe_psql('postgres', q{SELECT count(*) FROM log}), $pub->safe_psql('po
 is($sub->safe_psql('postgres', q{SELECT string_agg(DISTINCT verdict, ',') FROM schemasync_ddl_history WHERE verdict NOT IN ('forward', 'satisfied')
 	AND verdict <> 'carry' AND detail !~ 'changes nothing'}), '', 'nothing was ignored');
 
+# --- extensions, in the stream
+$pub->safe_psql('postgres', $_) foreach (
+	q{CREATE SCHEMA ext}, q{CREATE EXTENSION citext VERSION '1.4' SCHEMA ext}, q{ALTER EXTENSION citext UPDATE},
+	q{CREATE TABLE ci (id ext.citext PRIMARY KEY); INSERT INTO ci VALUES ('A'), ('b')}, q{CREATE EXTENSION earthdistance CASCADE},
+	q{DROP EXTENSION cube CASCADE}, q{ALTER EXTENSION citext SET SCHEMA public});
+same_schema('extensions');
+compare_tables($pub, $sub, 'a type of an extension', '^public\.ci$');
+
+# --- partitions have copies of their parent's triggers
+$pub->safe_psql('postgres', q{
+	CREATE TABLE pt (id int PRIMARY KEY) PARTITION BY RANGE (id);
+	CREATE TABLE pt1 PARTITION OF pt FOR VALUES FROM (0) TO (10);
+	CREATE FUNCTION ptf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+	CREATE TRIGGER ptt AFTER INSERT ON pt FOR EACH ROW EXECUTE FUNCTION ptf();
+	CREATE TABLE pt2 PARTITION OF pt FOR VALUES FROM (10) TO (20);
+	ALTER TABLE pt DISABLE TRIGGER ptt;
+	ALTER TABLE pt2 ENABLE REPLICA TRIGGER ptt;
+	INSERT INTO pt VALUES (1), (11);
+	ALTER TABLE pt DETACH PARTITION pt2;
+	DROP TABLE pt1});
+same_schema('triggers of partitions');
+
+# --- what cannot be done is refused by name, and its hint helps
+sub refused
+{
+	my ($reason, $changes, $command, @repairs) = @_;
+	$pub->safe_psql('postgres', $command);
+	my $id = wait_refused($sub, 'sub', $reason);
+	like($sub->safe_psql('postgres', "SELECT changes FROM schemasync_refusals WHERE refusal_id = $id"),
+		$changes, "and it says why: $command");
+	my $hint = $sub->safe_psql('postgres', "SELECT hint FROM schemasync_refusals WHERE refusal_id = $id");
+	$sub->safe_psql('postgres', $_) foreach @repairs;
+	my ($way_out) = $hint =~ /(SELECT schemasync_re[^;]*)/;
+	$sub->safe_psql('postgres', $way_out);
+	return same_schema("after $reason");
+}
+refused('missing_object', qr/role "only_there" does not exist/, 'CREATE ROLE only_there; GRANT SELECT ON t TO only_there', 'CREATE ROLE only_there');
+$sub->safe_psql('postgres', q{CREATE FUNCTION taken() RETURNS int LANGUAGE sql AS 'SELECT 2'});
+refused('local_name_taken', qr/public\.taken\(\)/, q{CREATE FUNCTION taken() RETURNS int LANGUAGE sql AS 'SELECT 1'});
+$sub->safe_psql('postgres', 'CREATE VIEW here AS SELECT a FROM t');
+refused('local_dependents', qr/view public\.here/, 'ALTER TABLE t DROP COLUMN a', 'DROP VIEW here');
+refused('policy_refuse', qr/SECURITY DEFINER/, q{CREATE ROLE app; GRANT CREATE ON SCHEMA public TO PUBLIC; SET ROLE app;
+	CREATE FUNCTION of_app() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'},
+	'CREATE ROLE app', q{SELECT schemasync_alter_subscription('sub', options => '{"owners": "same"}')});
+
+# --- a subscription that starts with everything there
+$_->safe_psql('postgres', 'CREATE DATABASE second') foreach ($pub, $sub);
+$_->safe_psql('second', 'CREATE EXTENSION schemasync') foreach ($pub, $sub);
+$pub->safe_psql('second', q{
+	CREATE TABLE t (id int PRIMARY KEY, a int, b text, c text);
+	INSERT INTO t SELECT g, g, 'b' || g, 'c' FROM generate_series(1, 5) g;
+	CREATE TABLE log (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text);
+	CREATE EXTENSION hstore;
+	CREATE TABLE with_extension (id int PRIMARY KEY, h hstore);
+	CREATE PUBLICATION pub2 FOR ALL TABLES});
+$pub->safe_psql('second', sprintf($steps[$_][1], 'initial')) foreach (0 .. 2);
+create_subscription($pub, $sub, 'sub2', publications => ['pub2'], dbname => 'second', args => $all);
+is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'all that was there is made');
+$pub->safe_psql('second', sprintf($steps[3][1], 'initial') =~ s/REFRESH MATERIALIZED VIEW CONCURRENTLY [^;]*;//r);
+wait_applied($pub, $sub, 'sub2', 'second');
+is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'and is followed from there');
+
+# --- classes that are not named are ignored, with a row of history each
+$sub->safe_psql('second', q{SELECT schemasync_alter_subscription('sub2', options => '{"ddl_classes": ["functions"]}')});
+$pub->safe_psql('second', $_) foreach (
+	q{CREATE FUNCTION followed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'}, q{CREATE VIEW unseen AS SELECT 1 AS one},
+	q{CREATE MATERIALIZED VIEW unseen_too AS SELECT 1 AS one}, q{CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION followed()},
+	q{CREATE RULE r AS ON INSERT TO t DO NOTHING}, q{CREATE POLICY p ON t USING (true)}, q{COMMENT ON TABLE t IS 'x'}, q{GRANT SELECT ON t TO reader},
+	q{REVOKE SELECT ON t FROM reader}, q{CREATE STATISTICS st ON a, b FROM t}, q{CREATE EXTENSION citext}, q{DROP VIEW unseen});
+wait_applied($pub, $sub, 'sub2', 'second');
+is($sub->safe_psql('second', q{SELECT string_agg(operation || ' ' || object_identity || ' ' || substring(detail FROM 'class (\w+)'), E'\n' ORDER BY history_id)
+	FROM schemasync_ddl_history WHERE verdict = 'ignore' AND detail LIKE 'The option ddl_classes%'}), join("\n",
+	'create_view public.unseen views', 'create_materialized_view public.unseen_too views', 'create_trigger tr on public.t triggers',
+	'create_rule r on public.t rules', 'create_policy p on public.t policies', 'comment public.t comments', 'grant public.t privileges',
+	'revoke public.t privileges', 'create_statistics public.st statistics', 'create_extension citext extensions', 'drop_view public.unseen views'),
+	'each is shown as ignored');
+is($sub->safe_psql('second', q{SELECT count(*) FROM pg_proc WHERE proname = 'followed'}), '1', 'the class that is named is followed');
+
+# --- named later: a refresh brings what is missing
+$sub->safe_psql('second', q{SELECT schemasync_alter_subscription('sub2', options => '{"ddl_classes": "all"}')});
+$sub->safe_psql('second', q{SELECT schemasync_refresh('sub2')});
+wait_applied($pub, $sub, 'sub2', 'second');
+$sub->poll_query_until('second', q{SELECT count(*) = 1 FROM pg_statistic_ext WHERE stxname = 'st' AND stxnamespace = 'public'::regnamespace}) or die 'no refresh';
+wait_applied($pub, $sub, 'sub2', 'second');
+is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'after a refresh all is there');
+
 done_testing();

@@ -1,0 +1,154 @@
+/*
+ * The opt-in classes when a subscription starts: what the publisher has is made here, or is found and kept as it is.
+ */
+#include "apply_ext/apply/schema_work.hpp"
+
+#include "core/definition.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apply_ext/apply/ddl_execute.hpp"
+#include "apply_ext/apply/local_state.hpp"
+
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "access/transam.h"
+#include "utils/timestamp.h"
+}
+
+namespace schemasync::apply {
+
+namespace {
+
+using Documents = std::vector<state::Document<state::Definition>>;
+
+/* Those of the classes that the subscription names. */
+Documents
+read_followed(const SchemaWork &work, const char *const *texts, int count)
+{
+	Documents documents;
+
+	for (int i = 0; i < count; i++) {
+		auto parsed = state::parse_definition(texts[i]);
+		if (auto *error = std::get_if<state::ParseError>(&parsed))
+			pg::call([&] {
+				ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+				                errmsg("a definition of the publisher cannot be read"),
+				                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
+			});
+		auto &definition = std::get<state::Definition>(parsed);
+		if (!follows_class(work, definition.object_class))
+			continue;
+		check_fragments(definition);
+		documents.push_back({std::move(definition), texts[i]});
+	}
+	return documents;
+}
+
+void
+ensure_schema(const SchemaWork &work, const std::string &schema)
+{
+	if (schema.empty() || OidIsValid(find_local_schema(schema)))
+		return;
+	const std::string sql = "CREATE SCHEMA " + quote_name(schema);
+	const Execution execution{.sql = sql.c_str(),
+	                          .run_as = work.subscription.owner,
+	                          .checked = true,
+	                          .restricted = true,
+	                          .search_path = "",
+	                          .waits_for = InvalidOid,
+	                          .settings = nullptr,
+	                          .nsettings = 0,
+	                          .lock_timeout = work.subscription.options.ddl_lock_timeout,
+	                          .lock_retries = work.subscription.options.ddl_lock_retries};
+	pg::call([&] {
+		Executed executed = execute_ddl(execution);
+		if (executed.outcome != Outcome::Done)
+			ReThrowError(executed.error);
+	});
+}
+
+/* One try. Returns whether it is done; else, unless it may be tried again, why not. */
+bool
+adopt(SchemaWork &work, const state::Document<state::Definition> &theirs, std::string *misfit)
+{
+	try {
+		return adopt_definition(work, theirs);
+	} catch (const Refused &refused) {
+		*misfit = refused.changes != nullptr ? refused.changes : refused.reason;
+		return false;
+	}
+}
+
+/* Makes what can be made, in as many rounds as help; then says what could not. */
+std::vector<std::string>
+adopt_all(SchemaWork &work, Documents documents)
+{
+	std::vector<std::string> misfits;
+
+	for (bool last = false; !documents.empty();) {
+		Documents left;
+		misfits.clear();
+		work.may_defer = !last;
+		for (auto &document : documents) {
+			std::string misfit;
+			work.changes.clear();
+			if (!adopt(work, document, &misfit)) {
+				misfits.push_back(misfit);
+				left.push_back(std::move(document));
+			}
+		}
+		if (last)
+			break;
+		last = left.size() == documents.size();
+		documents = std::move(left);
+	}
+	return misfits;
+}
+
+} // namespace
+
+void
+adopt_definitions(const catalog::Subscription &subscription, const char *const *texts, int count, bool before_tables,
+                  XLogRecPtr position, bool strict)
+{
+	pg::entry([&] {
+		const Boundary boundary{position, GetCurrentTimestamp(), InvalidTransactionId, 0};
+		SchemaWork work(subscription, boundary, {});
+		Documents documents = read_followed(work, texts, count);
+
+		if (before_tables) {
+			std::erase_if(documents, [](const auto &document) {
+				return document.value.object_class != "extensions" && document.value.object_class != "functions";
+			});
+			if (subscription.copy_schema)
+				for (const auto &document : documents)
+					ensure_schema(work, document.value.name.schema);
+			/* a function over a table's row type comes after the table */
+			(void) adopt_all(work, std::move(documents));
+			return;
+		}
+		if (subscription.copy_schema)
+			for (const auto &document : documents)
+				if (document.value.object_class == "views")
+					ensure_schema(work, document.value.name.schema);
+		const std::vector<std::string> misfits = adopt_all(work, std::move(documents));
+		if (misfits.empty())
+			return;
+		std::string lines;
+		for (const std::string &misfit : misfits)
+			lines += (lines.empty() ? "" : "\n") + misfit;
+		pg::call([&] {
+			ereport(strict ? ERROR : WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			                errmsg("objects of the classes that subscription \"%s\" follows cannot be made here",
+			                       subscription.name),
+			                errdetail("%s", lines.c_str()),
+			                errhint("Make what is missing, or take the class out of the option ddl_classes; the copy goes on by itself.")));
+		});
+	});
+}
+
+} // namespace schemasync::apply
