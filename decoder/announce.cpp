@@ -44,15 +44,16 @@ announce_one(const Place &place, Oid relid)
 		send_outgoing(place, "schemasync.state", &outgoing);
 }
 
+/* Those of a transaction, or of a subtransaction that was rolled back after it was streamed. */
 void
-forget_rewrites(Announcer *announcer, TransactionId top_xid)
+forget_rewrites(Announcer *announcer, TransactionId top_xid, TransactionId xid)
 {
 	List *kept = NIL;
 	ListCell *cell;
 
 	foreach(cell, announcer->rewrites) {
 		auto *rewrite = static_cast<TableRewrite *>(lfirst(cell));
-		if (rewrite->top_xid != top_xid) {
+		if (rewrite->top_xid != top_xid || (xid != top_xid && rewrite->xid != xid)) {
 			kept = lappend(kept, rewrite);
 			continue;
 		}
@@ -119,9 +120,9 @@ end_announced_transaction(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Tr
 	Announcer *announcer = session_of(ctx)->announcer;
 
 	settle_pending_states(announcer->sent, top_xid, txn->final_lsn, committed);
-	if (announcer->rewrites != NIL && (committed || txn->xid == top_xid)) {
+	if (announcer->rewrites != NIL) {
 		MemoryContext caller = MemoryContextSwitchTo(session_of(ctx)->cache_context);
-		forget_rewrites(announcer, top_xid);
+		forget_rewrites(announcer, top_xid, committed ? top_xid : txn->xid);
 		MemoryContextSwitchTo(caller);
 	}
 }

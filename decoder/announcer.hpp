@@ -25,7 +25,7 @@ struct Announcer {
 
 /* One rewrite of a table, from its first row to the marker of its command or the end of the transaction. */
 struct TableRewrite {
-	TransactionId top_xid;
+	TransactionId top_xid, xid; /* the (sub)transaction that made it */
 	Oid relid;
 	Oid transient; /* the new heap */
 	std::int64_t rows;

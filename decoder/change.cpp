@@ -38,27 +38,6 @@ is_published(const RelationEntry *entry, ReorderBufferChangeType action)
 	}
 }
 
-/* The Relation message, after Type messages for the types that have no fixed oid. */
-void
-send_relation(LogicalDecodingContext *ctx, TransactionId xid, Relation relation, const RelationEntry *entry)
-{
-	TupleDesc row_type = RelationGetDescr(relation);
-
-	for (int i = 0; i < row_type->natts; i++) {
-		const FormData_pg_attribute *attribute = TupleDescAttr(row_type, i);
-
-		/* oids below are assigned by hand, the same in all versions */
-		if (!is_column_published(attribute, entry) || attribute->atttypid < FirstGenbkiObjectId)
-			continue;
-		begin_message(ctx, false);
-		write_type(ctx->out, xid, attribute->atttypid);
-		end_message(ctx, Delivery::may_wait, false);
-	}
-	begin_message(ctx, false);
-	write_relation(ctx->out, xid, relation, entry);
-	end_message(ctx, Delivery::may_wait, false);
-}
-
 /*
  * Sends the shape of a relation, after that of the root it is published as, unless the client has it. A
  * streamed transaction has it sent anew: it may be applied later than others, or not at all.
@@ -209,6 +188,26 @@ is_reserved(const char *prefix)
 }
 
 } // namespace
+
+void
+send_relation(LogicalDecodingContext *ctx, TransactionId xid, Relation relation, const RelationEntry *entry)
+{
+	TupleDesc row_type = RelationGetDescr(relation);
+
+	for (int i = 0; i < row_type->natts; i++) {
+		const FormData_pg_attribute *attribute = TupleDescAttr(row_type, i);
+
+		/* oids below are assigned by hand, the same in all versions */
+		if (!is_column_published(attribute, entry) || attribute->atttypid < FirstGenbkiObjectId)
+			continue;
+		begin_message(ctx, false);
+		write_type(ctx->out, xid, attribute->atttypid);
+		end_message(ctx, Delivery::may_wait, false);
+	}
+	begin_message(ctx, false);
+	write_relation(ctx->out, xid, relation, entry);
+	end_message(ctx, Delivery::may_wait, false);
+}
 
 void
 send_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation,

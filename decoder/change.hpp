@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "decoder/session.hpp"
+#include "decoder/relation_cache.hpp"
 
 namespace schemasync::decoder {
 
@@ -16,5 +16,8 @@ void send_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count
                    ReorderBufferChange *change);
 void send_message(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn, bool transactional,
                   const char *prefix, Size size, const char *content);
+
+/* The Relation message, after Type messages for the types that have no fixed oid. */
+void send_relation(LogicalDecodingContext *ctx, TransactionId xid, Relation relation, const RelationEntry *entry);
 
 } // namespace schemasync::decoder

@@ -9,7 +9,13 @@
 extern "C" {
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_policy.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -341,7 +347,26 @@ may_name(const Place &place, const Scope &scope, const marker::Dropped &dropped)
 	       (!is_hidden_column(place, dropped.objid, dropped.objsubid, &has_list) && !has_list);
 }
 
-/* Returns how many were named. */
+/* An object of the opt-in classes; view types are named "view" and "materialized view". */
+bool
+is_of_class(Oid classid, const std::string &type_json)
+{
+	switch (classid) {
+	case RelationRelationId:
+		return type_json.ends_with("view\"");
+	case ProcedureRelationId:
+	case TriggerRelationId:
+	case PolicyRelationId:
+	case StatisticExtRelationId:
+	case ExtensionRelationId:
+	case RewriteRelationId:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Returns how many are of interest to a client. */
 int
 append_dropped(const Place &place, const marker::Marker &marker, const Scope &scope, Outgoing *outgoing)
 {
@@ -360,6 +385,9 @@ append_dropped(const Place &place, const marker::Marker &marker, const Scope &sc
 		json::begin_object(out);
 		append_address(out, dropped.classid, dropped.objid, dropped.objsubid);
 		raw(out, "type", dropped.type_json);
+		/* the client knows by its oid whether it follows such an object */
+		if (is_of_class(dropped.classid, dropped.type_json))
+			named++;
 		if (may_name(place, scope, dropped)) {
 			raw(out, "schema", dropped.schema_json);
 			raw(out, "name", dropped.name_json);

@@ -2,6 +2,7 @@
  * Rows of table rewrites: announced always, carried as inserts into the transient relation when the client wants them.
  */
 #include "decoder/announcer.hpp"
+#include "decoder/change.hpp"
 #include "decoder/messages.hpp"
 #include "decoder/output.hpp"
 #include "decoder/publication.hpp"
@@ -57,14 +58,19 @@ may_carry(Session *session, const RelationEntry *entry, bool logged_now)
 
 /* The new heap is written like the table itself, but for its own oid. */
 TableRewrite *
-begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient, bool carried)
+begin_rewrite(const Place &place, TransactionId xid, const RelationEntry *entry, Relation transient, bool carried)
 {
 	Session *session = place.session;
+	catalog::Published published{};
+
+	/* by the table's own attnums, also where its rows go out as those of its root */
+	(void) read_published(session, transient->rd_rel->relrewrite, &published);
 	MemoryContext caller = MemoryContextSwitchTo(session->cache_context);
 	auto *rewrite = static_cast<TableRewrite *>(palloc0(sizeof(TableRewrite)));
 	RelationEntry *own = &rewrite->entry;
 
 	rewrite->top_xid = place.txn->xid;
+	rewrite->xid = xid;
 	rewrite->relid = transient->rd_rel->relrewrite;
 	rewrite->transient = RelationGetRelid(transient);
 	rewrite->carried = carried;
@@ -75,7 +81,7 @@ begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient
 	own->context =
 	    AllocSetContextCreate(session->cache_context, "schemasync decoder rewrite", ALLOCSET_SMALL_SIZES);
 	MemoryContextSwitchTo(own->context);
-	own->columns = bms_copy(entry->columns);
+	own->columns = bms_copy(published.columns);
 	own->new_slot =
 	    MakeSingleTupleTableSlot(CreateTupleDescCopyConstr(RelationGetDescr(transient)), &TTSOpsHeapTuple);
 	MemoryContextSwitchTo(session->cache_context);
@@ -85,7 +91,7 @@ begin_rewrite(const Place &place, const RelationEntry *entry, Relation transient
 }
 
 void
-announce_rewrite(const Place &place, const TableRewrite *rewrite, Relation transient)
+announce_rewrite(const Place &place, const TableRewrite *rewrite, Oid published_as, Relation transient)
 {
 	catalog::Facts facts;
 	Outgoing outgoing;
@@ -94,6 +100,7 @@ announce_rewrite(const Place &place, const TableRewrite *rewrite, Relation trans
 	begin_outgoing(&outgoing);
 	json::number(&outgoing.json, "relation", rewrite->relid);
 	json::number(&outgoing.json, "transient", rewrite->transient);
+	json::number(&outgoing.json, "published_as", published_as);
 	json::boolean(&outgoing.json, "carried", rewrite->carried);
 	json::key(&outgoing.json, "state");
 	if (!append_relation_state(place, rewrite->relid, Include::always, &outgoing, &facts))
@@ -104,9 +111,7 @@ announce_rewrite(const Place &place, const TableRewrite *rewrite, Relation trans
 	send_outgoing(place, "schemasync.rewrite", &outgoing);
 	if (!rewrite->carried)
 		return;
-	begin_message(place.ctx, false);
-	write_relation(place.ctx->out, place.xid, transient, &rewrite->entry);
-	end_message(place.ctx, Delivery::may_wait, false);
+	send_relation(place.ctx, place.xid, transient, &rewrite->entry);
 }
 
 /* Whether the publication's row filter lets a row of the new heap through, read as one of the table. */
@@ -174,8 +179,8 @@ receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *, Relation 
 	    is_row_published(session, entry, table, tuple, RelationGetNumberOfAttributes(transient))) {
 		TableRewrite *rewrite = find_rewrite(session->announcer, place.txn->xid, RelationGetRelid(transient));
 		if (rewrite == nullptr) {
-			rewrite = begin_rewrite(place, entry, transient, may_carry(session, entry, logged_now));
-			announce_rewrite(place, rewrite, transient);
+			rewrite = begin_rewrite(place, change->txn->xid, entry, transient, may_carry(session, entry, logged_now));
+			announce_rewrite(place, rewrite, OidIsValid(entry->publish_as) ? entry->publish_as : relid, transient);
 		}
 		rewrite->rows++;
 		if (rewrite->carried)

@@ -88,7 +88,7 @@ SELECT schemasync_resolve(1, 'skip');
 -- Somebody else's: not seen, not touched; who may read all statistics sees it, without the connection string
 CREATE ROLE api_other LOGIN;
 SET ROLE api_other;
-\set VERBOSITY terse
+\set VERBOSITY sqlstate
 SELECT schemasync_create_subscription('t', :'dsn', '{api_pub}');
 \set VERBOSITY default
 SELECT count(*) FROM schemasync_subscriptions;

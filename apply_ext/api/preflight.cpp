@@ -1,5 +1,7 @@
 #include "apply_ext/api/preflight.hpp"
 
+#include <initializer_list>
+
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/control.hpp"
 #include "pg/compat.hpp"
@@ -212,7 +214,7 @@ check_subscriber_side(List *findings, worker::Publisher *publisher, const Check 
 } // namespace
 
 List *
-run_checks(worker::Publisher *publisher, const char *publications)
+run_checks(worker::Publisher *publisher, const char *publications, bool makes_extensions)
 {
 	List *findings = NIL;
 
@@ -224,12 +226,38 @@ run_checks(worker::Publisher *publisher, const char *publications)
 			return findings;
 	}
 	for (const Check *check = subscriber_checks; check->name != nullptr; check++)
-		findings = check_subscriber_side(findings, publisher, *check, publications);
+		if (!makes_extensions || strcmp(check->name, "extensions") != 0)
+			findings = check_subscriber_side(findings, publisher, *check, publications);
 	return findings;
 }
 
+namespace {
+
+bool
+is_one_of(const char *check, std::initializer_list<const char *> names)
+{
+	for (const char *name : names)
+		if (strcmp(check, name) == 0)
+			return true;
+	return false;
+}
+
+/* The checks think of a subscription that makes a slot and copies schema and rows. */
+bool
+concerns(const Finding *finding, const Plan &plan)
+{
+	/* a copy makes a slot too, for its snapshot */
+	if (!plan.create_slot && !plan.copy_data && is_one_of(finding->check, {"replication_slots"}))
+		return false;
+	if (!plan.copy_schema && is_one_of(finding->check, {"privileges", "extensions", "collations"}))
+		return false;
+	return plan.copy_data || !is_one_of(finding->check, {"row_security", "tables"});
+}
+
+} // namespace
+
 void
-report_findings(const List *findings, const char *name)
+report_findings(const List *findings, const char *name, const Plan &plan)
 {
 	StringInfoData errors, warnings, hints;
 	const ListCell *cell;
@@ -240,7 +268,7 @@ report_findings(const List *findings, const char *name)
 	foreach (cell, findings) {
 		const Finding *finding = static_cast<const Finding *>(lfirst(cell));
 		bool error = strcmp(finding->severity, "error") == 0;
-		if (!error && strcmp(finding->severity, "warn") != 0)
+		if ((!error && strcmp(finding->severity, "warn") != 0) || !concerns(finding, plan))
 			continue;
 		StringInfo lines = error ? &errors : &warnings;
 		appendStringInfo(lines, "%s%s: %s", lines->len > 0 ? "\n" : "", finding->side, finding->detail);
@@ -289,7 +317,7 @@ schemasync_preflight(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	ReturnSetInfo *set = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	worker::Publisher *publisher = worker::connect(conninfo, worker::Protocol::Sql, "schemasync_preflight", !superuser());
-	List *findings = api::run_checks(publisher, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)));
+	List *findings = api::run_checks(publisher, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)), false);
 	ListCell *cell;
 
 	worker::close(publisher);

@@ -42,13 +42,19 @@ struct Finding {
 /*
  * Runs all checks, as far as the publisher lets them.
  *
- * publications: text of a text[]
- * returns:      a list of Finding, palloc'd: a check that finds nothing has one with the severity ok
+ * publications:     text of a text[]
+ * makes_extensions: the copy will make those that are missing (ddl_classes names the class)
+ * returns:          a list of Finding, palloc'd: a check that finds nothing has one with the severity ok
  */
-List *run_checks(worker::Publisher *publisher, const char *publications);
+List *run_checks(worker::Publisher *publisher, const char *publications, bool makes_extensions);
+
+/* What a subscription will do, so that what does not concern it does not stop it. */
+struct Plan {
+	bool create_slot, copy_schema, copy_data;
+};
 
 /* What schemasync_create_subscription makes of it: findings that are errors are raised together, warnings are one WARNING. */
-void report_findings(const List *findings, const char *name);
+void report_findings(const List *findings, const char *name, const Plan &plan);
 
 /* The text of a text[]; names: null-terminated. */
 char *array_text(const char *const *names);

@@ -1,9 +1,10 @@
 /*
  * schemasync_create_subscription, schemasync_alter_subscription, schemasync_drop_subscription.
  */
-#include "apply_ext/api/target.hpp"
+#include "core/definition.hpp"
 
 #include "apply_ext/api/preflight.hpp"
+#include "apply_ext/api/target.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/options.hpp"
 #include "apply_ext/worker/control.hpp"
@@ -245,7 +246,10 @@ create_subscription(Given given)
 	worker::Publisher *publisher = worker::connect(given.conninfo, worker::Protocol::Sql, given.name,
 	                                               options.password_required && !superuser());
 	check_publisher(publisher, {given.publications, slot_name, given.create_slot});
-	report_findings(run_checks(publisher, array_text(given.publications)), given.name);
+	bool makes_extensions = given.copy_schema && options.ddl_classes != nullptr &&
+	                        schemasync::merge::names_class(options.ddl_classes, "extensions");
+	report_findings(run_checks(publisher, array_text(given.publications), makes_extensions), given.name,
+	                {given.create_slot, given.copy_schema, given.copy_data});
 	char *identifier = system_identifier(publisher);
 	worker::close(publisher);
 

@@ -54,6 +54,7 @@ kind_is_expected(const Node *statement)
 	case T_AlterSeqStmt:
 	case T_CreateStatsStmt:
 	case T_AlterStatsStmt:
+	case T_LockStmt:
 	case T_ViewStmt:
 	case T_RefreshMatViewStmt:
 	case T_CreateFunctionStmt:
@@ -71,25 +72,6 @@ kind_is_expected(const Node *statement)
 	}
 }
 
-/* Errors that say something of the server or the worker, not of the statement: they go on to the worker's own
- * handling. */
-bool
-is_no_verdict(int sqlstate)
-{
-	/* a library or an extension's script that is not installed here: of the statement */
-	if (sqlstate == ERRCODE_UNDEFINED_FILE)
-		return false;
-	switch (ERRCODE_TO_CATEGORY(sqlstate)) {
-	case MAKE_SQLSTATE('0', '8', '0', '0', '0'): /* connection exception */
-	case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
-	case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* operator intervention */
-	case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* system error */
-	case MAKE_SQLSTATE('X', 'X', '0', '0', '0'): /* internal error, e.g. tuple concurrently updated */
-		return true;
-	default:
-		return false;
-	}
-}
 
 void
 set_parameter(const char *name, const char *value)
@@ -176,6 +158,24 @@ wait_before_retry(int failures)
 }
 
 } // namespace
+
+bool
+is_no_verdict(int sqlstate)
+{
+	/* a library or an extension's script that is not installed here: of the statement */
+	if (sqlstate == ERRCODE_UNDEFINED_FILE)
+		return false;
+	switch (ERRCODE_TO_CATEGORY(sqlstate)) {
+	case MAKE_SQLSTATE('0', '8', '0', '0', '0'): /* connection exception */
+	case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
+	case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* operator intervention */
+	case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* system error */
+	case MAKE_SQLSTATE('X', 'X', '0', '0', '0'): /* internal error, e.g. tuple concurrently updated */
+		return true;
+	default:
+		return false;
+	}
+}
 
 const char *
 check_statement(const char *sql)

@@ -46,6 +46,9 @@ struct Executed {
  */
 Executed execute_ddl(const Execution &execution);
 
+/* Errors that say something of the server or the worker, not of the statement: they go on to the worker's own handling. */
+bool is_no_verdict(int sqlstate);
+
 /*
  * Checks that sql is exactly one statement, of a kind that the merge makes.
  *

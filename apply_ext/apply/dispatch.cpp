@@ -1,6 +1,7 @@
 #include "apply_ext/apply/dispatch.hpp"
 
 #include "apply_ext/apply/boundary.hpp"
+#include "apply_ext/apply/carried_rows.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/spool.hpp"
 #include "apply_ext/apply/transaction.hpp"
@@ -79,7 +80,7 @@ need_transaction(const Session *session)
 
 /* A change of rows. */
 void
-apply_change(Session *session, const Message &message)
+apply_change(Session *session, const Message &message, std::string_view in, bool replayed)
 {
 	need_transaction(session);
 	if (session->remote.skipped)
@@ -87,7 +88,8 @@ apply_change(Session *session, const Message &message)
 	need_local(session);
 	switch (message.kind) {
 	case Kind::Insert:
-		apply_insert(session, body<protocol::Insert>(message));
+		if (!keep_carried_row(body<protocol::Insert>(message).relation, in, replayed))
+			apply_insert(session, body<protocol::Insert>(message));
 		break;
 	case Kind::Update:
 		apply_update(session, body<protocol::Update>(message));
@@ -238,7 +240,7 @@ dispatch(Session *session, std::string_view in, bool replayed)
 	case Kind::Update:
 	case Kind::Delete:
 	case Kind::Truncate:
-		apply_change(session, message);
+		apply_change(session, message, in, replayed);
 		break;
 	case Kind::Begin: {
 		const auto &begin = body<protocol::Begin>(message);

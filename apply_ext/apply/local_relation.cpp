@@ -82,7 +82,7 @@ look_at_triggers(LocalRelation *local)
 	local->insert_triggers = local->update_triggers = local->delete_triggers = false;
 	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++) {
 		const Trigger *trigger = &triggers->triggers[i];
-		if (!fires(trigger) || !TRIGGER_FOR_ROW(trigger->tgtype))
+		if (registered->silent || !fires(trigger) || !TRIGGER_FOR_ROW(trigger->tgtype))
 			continue;
 		local->insert_triggers |= TRIGGER_FOR_INSERT(trigger->tgtype);
 		local->update_triggers |= TRIGGER_FOR_UPDATE(trigger->tgtype);
@@ -306,6 +306,8 @@ forget_locals(LocalRelations *relations)
 	}
 	relations->open = nullptr;
 	forget_lookups(relations);
+	if (relations->silent)
+		silence_triggers(relations, false);
 	relations->buffered = 0;
 	relations->snapshot_pushed = false;
 	relations->acting = relations->worker_user;
@@ -361,6 +363,14 @@ act_as_worker(LocalRelations *relations)
 	AtEOXact_GUC(false, relations->guc_level);
 	SetUserIdAndSecContext(relations->worker_user, relations->saved_sec_context);
 	relations->acting = relations->worker_user;
+}
+
+void
+silence_triggers(LocalRelations *relations, bool silent)
+{
+	relations->silent = silent;
+	/* which triggers there are to fire is found when a relation is built */
+	invalidate_all();
 }
 
 void

@@ -80,6 +80,7 @@ struct LocalRelations {
 	Oid worker_user, acting;
 	int saved_sec_context, guc_level;
 	bool as_owner;
+	bool silent; /* no trigger is to fire */
 };
 
 LocalRelations *make_local_relations(MemoryContext context, bool run_as_owner);
@@ -107,6 +108,9 @@ void forget_locals(LocalRelations *relations);
  * until act_as_worker(). */
 void act_for(LocalRelations *relations, LocalRelation *local, AclMode mode);
 void act_as_worker(LocalRelations *relations);
+
+/* No trigger fires for the rows that follow, or they do again. Nothing may be open. After an abort they do. */
+void silence_triggers(LocalRelations *relations, bool silent);
 
 /* An active snapshot for triggers, expressions and TOAST. */
 void need_snapshot(LocalRelations *relations);

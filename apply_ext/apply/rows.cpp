@@ -307,8 +307,6 @@ apply_insert(Session *session, const protocol::Insert &message)
 
 	if (target == nullptr)
 		return;
-	if (target->carried)
-		return apply_update(session, protocol::Update{message.relation, 0, {}, message.row});
 	check_width(target, message.row);
 	flush_batch(session, target);
 	if (target->views == nullptr && may_buffer(session, target->local)) {
@@ -358,6 +356,32 @@ apply_update(Session *session, const protocol::Update &message)
 		ExecClearTuple(view->local->found);
 	MemoryContextSwitchTo(saved);
 	MemoryContextReset(locals->row);
+}
+
+const char *
+update_by_key(Session *session, const protocol::Insert &message)
+{
+	Target *target = open_target(session, message.relation);
+	LocalRelations *locals = session->relations->locals;
+	const char *missing = nullptr;
+	View *view;
+
+	if (target == nullptr)
+		return nullptr;
+	check_width(target, message.row);
+	flush_for(session, target);
+	MemoryContext saved = MemoryContextSwitchTo(locals->row);
+	read_search_row(session, target, message.row, target->local->search);
+	do
+		view = find_target_row(session, target);
+	while (view != nullptr && !change_found_row(session, target, view, message.row));
+	if (view != nullptr)
+		ExecClearTuple(view->local->found);
+	MemoryContextSwitchTo(saved);
+	if (view == nullptr)
+		missing = describe_row(target->local, target->local->search, target->sent);
+	MemoryContextReset(locals->row);
+	return missing;
 }
 
 void

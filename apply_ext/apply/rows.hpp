@@ -20,6 +20,13 @@ void apply_update(Session *session, const protocol::Update &message);
 void apply_delete(Session *session, const protocol::Delete &message);
 void apply_truncate(Session *session, const protocol::Truncate &message);
 
+/*
+ * The row takes the place of the local one that has its key (a target with `carried` set).
+ *
+ * returns: nullptr, or the key when there is no such row (palloc'd)
+ */
+const char *update_by_key(Session *session, const protocol::Insert &message);
+
 /* Writes everything that waits. */
 void flush_rows(Session *session);
 

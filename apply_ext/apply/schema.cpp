@@ -10,6 +10,7 @@
 
 #include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_work.hpp"
+#include "apply_ext/apply/session.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/catalog/relation.hpp"
@@ -44,7 +45,6 @@ next_ordinal(const Boundary &boundary, bool counts)
 	if (current_transaction.commit_lsn != boundary.commit_lsn || current_transaction.xid != boundary.xid ||
 	    current_transaction.seen >= boundary.ordinal) {
 		current_transaction = {boundary.commit_lsn, boundary.xid, 0, 0};
-		pg::call([] { forget_carries(); });
 	}
 	current_transaction.seen = boundary.ordinal;
 	return counts ? ++current_transaction.counted : current_transaction.counted;
@@ -131,10 +131,9 @@ on_ddl(SchemaWork &work)
 	work.command = std::move(message.command);
 	work.relations = &message.relations;
 	work.republished.insert(message.republished.begin(), message.republished.end());
-	for (const merge::RewriteHint &rewrite : work.command.rewrites)
-		forget_rewrite(work.boundary.xid, rewrite.relation);
-	settle_carried(work.command);
-	finish_carries(work);
+	/* what became of a table is decided with its state; one that is not told of stays unexplained */
+	for (const auto &relation : message.relations)
+		forget_rewrite(work.boundary.xid, relation.value.name.oid);
 	std::vector<std::function<bool()>> parts;
 	const bool whole = work.boundary.pass == Pass::Stream;
 	if (whole)
@@ -170,6 +169,7 @@ on_ddl(SchemaWork &work)
 		if (whole)
 			parts.emplace_back([&] { return apply_definition(work, definition); });
 	do_all(work, std::move(parts));
+	finish_carry(work);
 	if (whole)
 		record_ignored(work);
 	end_boundary(work);
@@ -212,8 +212,8 @@ end_boundary(const SchemaWork &work)
  * it, and it is a child of the caller's.
  */
 bool
-on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
-                  std::string_view content, const Boundary &boundary)
+on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
+                  const Boundary &boundary, Session *session)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext context = pg::call([] {
@@ -225,6 +225,7 @@ on_schema_message(const catalog::Subscription &subscription, std::string_view pr
 	MemoryContextSwitchTo(context);
 	{
 		SchemaWork work(subscription, boundary, content);
+		work.session = session;
 		if (prefix == "schemasync.state")
 			changed = on_state(work);
 		else if (prefix == "schemasync.ddl")

@@ -55,15 +55,18 @@ struct Refused {
 	Boundary boundary;
 };
 
+struct Session;
+
 /*
  * Takes one M message with a prefix that starts with "schemasync.": parses, merges, executes, writes bases
  * and history.
  *
+ * session: of the worker that applies the stream; null elsewhere, where no carried rows are
  * throws:  Refused; pg::Error for an error of the server that is no verdict (connection, interrupt)
  * returns: whether anything of the local schema may have changed (the caller drops its caches)
  */
-bool on_schema_message(const catalog::Subscription &subscription, std::string_view prefix,
-                       std::string_view content, const Boundary &boundary);
+bool on_schema_message(const catalog::Subscription &subscription, std::string_view prefix, std::string_view content,
+                       const Boundary &boundary, Session *session = nullptr);
 
 /*
  * To be called at the end of a publisher's transaction, before the local commit. Leaf.

@@ -1,45 +1,40 @@
 /*
- * Carried rewrites (rewrites = carry): the rows of a rewritten table come in the stream as inserts into the
- * transient relation that the rewrite message announces, and give the subscriber's rows their new values.
- * Before the first the columns are there bare, after the last (at the command's marker) what the rows must
- * fulfil follows.
+ * Carried rewrites (rewrites = carry): the rows of a rewritten table come in the stream, as inserts into the transient
+ * relation that the rewrite message announces, before the marker that says what the command was. They wait in a file
+ * until then. What the merge then cannot do with the values that are here takes them: the local table gets its new
+ * shape, the rows their new values, and what the rows must fulfil follows. Else they are dropped.
+ *
+ * Local rows are found by a key that the command left as it was, and keep what is only here. Without one the carried rows
+ * take the place of all of them. Both only when there are as many local rows as carried ones: a row that is only here,
+ * or is missing here, refuses local_drift.
  *
  * Zone: server code.
  */
 #pragma once
 
+#include "apply_ext/apply/schema_sides.hpp"
 #include "apply_ext/apply/schema_work.hpp"
 
 namespace schemasync::apply {
 
-/* Takes the rewrite message: changes the local table so that the rows can come. Throws Refused. */
-void begin_carry(SchemaWork &work, const state::RewriteMessage &message);
-
-/* The same for a table that comes with a copy: the rows are not applied. */
-void pass_over_carry(const state::RewriteMessage &message);
-
-/* Takes out of the command what the carried rows have settled: nothing is left to prove about their values. */
-void settle_carried(merge::Command &command);
-
-/* The marker came: all rows did. Does what follows them, for each rewrite of the transaction. Throws Refused.
+/*
+ * The rows of a rewrite follow in the stream.
+ *
+ * take: whether they may be wanted; else they are passed over
  */
-void finish_carries(SchemaWork &work);
+void begin_carry(const state::RewriteMessage &message, bool take);
 
-/* What rows of a transient relation go to. Plain data in a list of the transaction. */
-struct Carried {
-	Carried *next;
-	Oid transient, relation;
-	bool replaces; /* the local table was emptied: rows are inserted; else each updates the row of its key */
-	int nkeys;
-	AttrNumber *keys; /* the publisher's replica identity */
-	int nstatements;
-	char **statements; /* to execute after the last row */
-};
+/* Whether rows of the relation or of its descendants wait. */
+bool have_carried_rows(const SchemaWork &work, const state::Relation &theirs);
 
-/* nullptr when no rewrite of that transient relation is going on. Leaf. */
-const Carried *find_carried(Oid transient);
+/*
+ * Before the operations of a result that needs the rows: locks the local tables, proves that local rows and carried ones
+ * belong together, and empties the tables whose rows are not found by key. Throws Refused.
+ */
+Progress prepare_carry(SchemaWork &work, const merge::Result &result, const Sides &sides,
+                       const state::Relation &theirs);
 
-/* Leaf: forgets the rewrites of an earlier transaction (or attempt). */
-void forget_carries();
+/* After the operations of all relations of the message: the rows, then what waits for them. Throws Refused. */
+void finish_carry(SchemaWork &work);
 
 } // namespace schemasync::apply

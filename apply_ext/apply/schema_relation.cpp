@@ -11,6 +11,7 @@
 
 #include "apply_ext/apply/local_facts.hpp"
 #include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
@@ -191,12 +192,16 @@ merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation 
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && !work.boundary.emptied && may_have_rows(sides.ours->name.oid);
 	input.resumed = work.resumed();
-	input.rows_follow = work.rows_follow;
+	input.rows_follow = theirs != nullptr && have_carried_rows(work, *theirs);
 	input.descendants = work.descendants_of(theirs);
 	merge::Result result =
 	    merge::merge_relation(input, work.command, work.subscription.options.policy, &facts);
 	note_changes(work, result);
-	Progress progress = do_operations(work, result, place_of(work, sides, theirs));
+	Progress progress = Progress::Done;
+	if (result.needs_rows)
+		progress = prepare_carry(work, result, sides, *theirs);
+	if (progress == Progress::Done)
+		progress = do_operations(work, result, place_of(work, sides, theirs));
 	local_columns = std::move(result.local_columns);
 	return progress;
 }

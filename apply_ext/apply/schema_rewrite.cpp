@@ -107,22 +107,18 @@ on_rewrite(SchemaWork &work)
 	const catalog::Decision *decision = pg::call([&] {
 		return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn, last_ordinal);
 	});
+	auto known = [&](Oid oid) {
+		return pg::call([&] { return catalog::load_relation(work.subscription.subid, oid); }) != nullptr;
+	};
+	/* a person has looked at the rows; or they were copied later than this; or they are not applied here */
+	bool passed_over = (decision != nullptr && decision->resolution != nullptr) ||
+	                   is_passed_over(work, message.relation) || !known(message.relation);
 
-	if (decision != nullptr && decision->resolution != nullptr)
-		return false; /* a person has looked at the rows */
-	if (is_passed_over(work, message.relation)) {
-		if (message.carried)
-			pass_over_carry(message);
-		return false; /* its rows are copied later than this */
-	}
-	if (pg::call([&] { return catalog::load_relation(work.subscription.subid, message.relation); }) ==
-	    nullptr)
-		return false;
 	if (message.carried)
-		begin_carry(work, message);
-	pg::call(
-	    [&] { remember(work.boundary.xid, message.relation, work.content.data(), work.content.size()); });
-	return work.changed;
+		begin_carry(message, !passed_over && known(message.published_as));
+	if (!passed_over)
+		pg::call([&] { remember(work.boundary.xid, message.relation, work.content.data(), work.content.size()); });
+	return false;
 }
 
 void

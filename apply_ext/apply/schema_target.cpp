@@ -2,7 +2,7 @@
  * The local relation that a publisher's rows go to, as far as the stored map still fits the local catalog.
  */
 #include "apply_ext/apply/schema.hpp"
-#include "apply_ext/apply/schema_carry.hpp"
+#include "apply_ext/apply/carried_rows.hpp"
 
 #include <cstring>
 
@@ -94,15 +94,16 @@ store_map(std::int64_t subid, const RelationTarget *target)
 RelationTarget *
 find_carried_relation(std::int64_t subid, const Carried *carried, Pass pass)
 {
-	RelationTarget *target = find_relation(subid, carried->relation, pass);
+	RelationTarget *target = find_relation(subid, carried->published_as, pass);
+	const CarryTarget *takes = find_carry_target(carried->published_as);
 
-	if (target == nullptr || carried->replaces)
+	if (target == nullptr || takes == nullptr || !takes->by_key)
 		return target;
 	target->carried = true;
 	target->keys = static_cast<bool *>(palloc0(sizeof(bool) * static_cast<Size>(target->ncolumns + 1)));
 	for (int i = 0; i < target->ncolumns; i++)
-		for (int key = 0; key < carried->nkeys; key++)
-			if (target->publisher_attnums[i] == carried->keys[key])
+		for (int key = 0; key < takes->nkeys; key++)
+			if (target->publisher_attnums[i] == takes->keys[key])
 				target->keys[i] = true;
 	return target;
 }

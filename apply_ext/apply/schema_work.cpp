@@ -96,45 +96,6 @@ add_sentence(std::string &text, const std::string &sentence)
 	text += sentence;
 }
 
-/* Turns what happened into a refusal of the operation. */
-void
-explain_failure(merge::Operation &operation, const Executed &executed, const Place &place)
-{
-	const ErrorData *error = executed.error;
-	std::string statements;
-
-	for (const std::string &sql : operation.sql)
-		statements += sql + ";\n";
-	operation.verdict = Verdict::Refuse;
-	operation.suggested_sql = statements;
-	operation.detail = or_empty(error->message);
-	add_sentence(operation.detail, or_empty(error->detail));
-	if (executed.outcome == Outcome::LockTimeout) {
-		operation.reason = Reason::LockTimeout;
-		operation.hint = "End what holds the lock";
-		if (executed.blockers[0] != '\0')
-			operation.hint += ":\n" + std::string(executed.blockers);
-		operation.hint += "\nThen go on: SELECT schemasync_resume('{subscription}');";
-		return;
-	}
-	operation.reason = classify(error);
-	/* "extension ... is not available" */
-	if (operation.object_type == "extension" && error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
-		operation.reason = Reason::MissingObject;
-	add_sentence(operation.detail, or_empty(error->hint));
-	if (operation.reason == Reason::MissingObject)
-		operation.hint = "Create what is missing, then: SELECT schemasync_resume('{subscription}');";
-	std::string violation = OidIsValid(place.relid) ? violation_of(error, place) : std::string();
-	if (!violation.empty()) {
-		std::int64_t count = count_rows_where(place.relid, violation);
-		if (count >= 0)
-			add_sentence(operation.detail,
-			             std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
-		operation.hint = "Repair the subscriber's rows where " + violation +
-		                 ", then: SELECT schemasync_resume('{subscription}');";
-	}
-}
-
 /* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
  * rows. */
 void
@@ -160,25 +121,6 @@ settings_of(const merge::Operation &operation)
 	for (const auto &[name, value] : operation.settings)
 		settings.push_back({name.c_str(), value.c_str()});
 	return settings;
-}
-
-Executed
-execute(const SchemaWork &work, const merge::Operation &operation, const std::string &sql, const Place &place)
-{
-	const std::vector<Setting> settings = settings_of(operation);
-	const catalog::Options &options = work.subscription.options;
-	const Execution execution{.sql = sql.c_str(),
-	                          .run_as = place.run_as,
-	                          .checked = true,
-	                          .restricted = place.restricted,
-	                          .search_path = "",
-	                          .waits_for = place.relid,
-	                          .settings = settings.data(),
-	                          .nsettings = static_cast<int>(settings.size()),
-	                          .lock_timeout = options.ddl_lock_timeout,
-	                          .lock_retries = options.ddl_lock_retries};
-
-	return pg::call([&] { return execute_ddl(execution); });
 }
 
 /* Runs what a person decided at this boundary. Failure refuses again with what the server said. */
@@ -384,12 +326,69 @@ note_changes(SchemaWork &work, const merge::Result &result)
 	}
 }
 
+void
+explain_failure(merge::Operation &operation, const Executed &executed, const Place &place)
+{
+	const ErrorData *error = executed.error;
+	std::string statements;
+
+	for (const std::string &sql : operation.sql)
+		statements += sql + ";\n";
+	operation.verdict = Verdict::Refuse;
+	operation.suggested_sql = statements;
+	operation.detail = or_empty(error->message);
+	add_sentence(operation.detail, or_empty(error->detail));
+	if (executed.outcome == Outcome::LockTimeout) {
+		operation.reason = Reason::LockTimeout;
+		operation.hint = "End what holds the lock";
+		if (executed.blockers[0] != '\0')
+			operation.hint += ":\n" + std::string(executed.blockers);
+		operation.hint += "\nThen go on: SELECT schemasync_resume('{subscription}');";
+		return;
+	}
+	operation.reason = classify(error);
+	/* "extension ... is not available" */
+	if (operation.object_type == "extension" && error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+		operation.reason = Reason::MissingObject;
+	add_sentence(operation.detail, or_empty(error->hint));
+	if (operation.reason == Reason::MissingObject)
+		operation.hint = "Create what is missing, then: SELECT schemasync_resume('{subscription}');";
+	std::string violation = OidIsValid(place.relid) ? violation_of(error, place) : std::string();
+	if (!violation.empty()) {
+		std::int64_t count = count_rows_where(place.relid, violation);
+		if (count >= 0)
+			add_sentence(operation.detail,
+			             std::to_string(count) + (count == 1 ? " row violates it" : " rows violate it"));
+		operation.hint = "Repair the subscriber's rows where " + violation +
+		                 ", then: SELECT schemasync_resume('{subscription}');";
+	}
+}
+
+Executed
+execute_statement(const SchemaWork &work, const merge::Operation &operation, const std::string &sql,
+                  const Place &place)
+{
+	const std::vector<Setting> settings = settings_of(operation);
+	const catalog::Options &options = work.subscription.options;
+	const Execution execution{.sql = sql.c_str(),
+	                          .run_as = place.run_as,
+	                          .checked = true,
+	                          .restricted = place.restricted,
+	                          .search_path = "",
+	                          .waits_for = place.relid,
+	                          .settings = settings.data(),
+	                          .nsettings = static_cast<int>(settings.size()),
+	                          .lock_timeout = options.ddl_lock_timeout,
+	                          .lock_retries = options.ddl_lock_retries};
+
+	return pg::call([&] { return execute_ddl(execution); });
+}
+
 Progress
 do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 {
 	if (operation.verdict == Verdict::Refuse)
 		return settle(work, operation, place);
-	work.replace_rows = work.replace_rows || (operation.verdict == Verdict::Carry && operation.replace_rows);
 	if (operation.verdict == Verdict::Satisfied || operation.verdict == Verdict::Ignore ||
 	    (operation.sql.empty() && operation.sql_after.empty())) {
 		record_history(work, operation, "", 0);
@@ -402,7 +401,7 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 	TimestampTz start = GetCurrentTimestamp();
 	std::string applied;
 	for (const std::string &sql : operation.sql) {
-		Executed executed = execute(work, operation, sql, place);
+		Executed executed = execute_statement(work, operation, sql, place);
 		if (executed.outcome != Outcome::Done) {
 			explain_failure(operation, executed, place);
 			return settle(work, operation, place);
@@ -410,10 +409,14 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 		work.changed = true;
 		applied += (applied.empty() ? "" : ";\n") + sql;
 	}
-	for (const std::string &sql : operation.sql_after) {
-		work.after_rows.push_back(sql);
-		applied += (applied.empty() ? "" : ";\n") + sql;
+	if (!operation.sql_after.empty()) {
+		AfterRows after{operation, place.publisher_oid};
+		after.operation.sql = std::move(after.operation.sql_after);
+		after.operation.sql_after.clear();
+		work.after_rows.push_back(std::move(after));
 	}
+	for (const std::string &sql : operation.sql_after)
+		applied += (applied.empty() ? "" : ";\n") + sql;
 	record_history(work, operation, applied, GetCurrentTimestamp() - start);
 	return Progress::Done;
 }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/refusal.hpp"
 
@@ -24,6 +25,12 @@ struct RelationRow;
 namespace schemasync::apply {
 
 struct Sides;
+
+/* What an operation has to do after the carried rows. */
+struct AfterRows {
+	merge::Operation operation; /* with `sql` what is to be done then */
+	Oid publisher_oid;
+};
 
 struct SchemaWork {
 	SchemaWork(const catalog::Subscription &subscription_, const Boundary &boundary_,
@@ -50,9 +57,8 @@ struct SchemaWork {
 	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
 	std::set<Oid> republished = {};           /* the command put them into a publication, or changed how one has them */
-	bool rows_follow = false;                 /* the message announces rewritten rows */
-	bool replace_rows = false;                /* an operation asks to put all rows in again */
-	std::vector<std::string> after_rows = {}; /* what operations have to do after the rows */
+	Session *session = nullptr;           /* of the worker that the message came to */
+	std::vector<AfterRows> after_rows = {}; /* what waits for carried rows */
 
 	/* A person said that the subscriber is as it should be now. */
 	bool resumed() const;
@@ -83,6 +89,12 @@ Progress do_operation(SchemaWork &work, merge::Operation &operation, const Place
 
 /* The same for all of a result, until one is not done. */
 Progress do_operations(SchemaWork &work, merge::Result &result, const Place &place);
+
+/* Runs one statement of an operation, as the owner of what it is about. */
+Executed execute_statement(const SchemaWork &work, const merge::Operation &operation, const std::string &sql,
+                                  const Place &place);
+/* Turns what the server said into a refusal of the operation. */
+void explain_failure(merge::Operation &operation, const Executed &executed, const Place &place);
 
 /* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
 void note_changes(SchemaWork &work, const merge::Result &result);

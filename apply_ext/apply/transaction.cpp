@@ -1,6 +1,7 @@
 #include "apply_ext/apply/transaction.hpp"
 
 #include "apply_ext/apply/batch.hpp"
+#include "apply_ext/apply/carried_rows.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
@@ -110,6 +111,7 @@ begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, Tr
 	if (remote->active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher began a transaction within another")));
+	forget_carries();
 	*remote = {};
 	/* it belongs to the stream proper, which goes on there */
 	if (session->catch_up.active && final_lsn >= session->catch_up.until) {
@@ -243,6 +245,7 @@ abort_local(Session *session)
 	/* else the transaction that records what went wrong would move the origin past the one that failed at its commit */
 	worker::set_origin_position(InvalidXLogRecPtr, 0);
 	forget_batches(session);
+	forget_carries();
 	forget_locals(session->relations->locals);
 	MemoryContextReset(session->relations->locals->batch);
 	MemoryContextReset(session->relations->locals->row);

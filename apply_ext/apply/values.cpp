@@ -60,9 +60,11 @@ bool
 same_name(const WireType *wire, Oid local)
 {
 	Oid local_schema = InvalidOid;
-	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(local));
 
-	if (wire == nullptr || !HeapTupleIsValid(tuple))
+	if (wire == nullptr)
+		return false;
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(local));
+	if (!HeapTupleIsValid(tuple))
 		return false;
 	Form_pg_type form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
 	local_schema = form->typnamespace;

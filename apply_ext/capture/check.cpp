@@ -287,7 +287,9 @@ put_finding(FunctionCallInfo fcinfo, const Finding &finding)
 	const merge::Operation &operation = finding.operation;
 	std::string verdict(name(operation.verdict));
 	std::string reason(operation.reason == Reason::None ? std::string_view() : info(operation.reason).name);
-	std::string sql = join(operation.sql);
+	std::vector<std::string> statements = operation.sql;
+	statements.insert(statements.end(), operation.sql_after.begin(), operation.sql_after.end());
+	std::string sql = join(statements);
 	std::string suggested = with_placeholder(operation.suggested_sql),
 	            hint = with_placeholder(operation.hint);
 	const char *texts[column_count] = {operation.operation.c_str(),

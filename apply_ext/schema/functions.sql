@@ -83,6 +83,14 @@ RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.schemasync_preflight(conninfo text, publications text[],
 	OUT side text, OUT severity text, OUT "check" text, OUT detail text, OUT hint text)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+DO $$
+BEGIN
+	-- it makes the server connect to where the caller says, so whoever may call it is who may subscribe
+	IF pg_catalog.to_regrole('pg_create_subscription') IS NULL THEN
+		REVOKE ALL ON FUNCTION @extschema@.schemasync_preflight(text, text[]) FROM PUBLIC;
+	END IF;
+END
+$$;
 
 -- What shared memory knows of the workers of this database; for the views.
 CREATE FUNCTION schemasync.worker_status(

@@ -494,7 +494,7 @@ stream(Session *session)
 		                         session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
 		MemoryContextSwitchTo(session->error);
 		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix,
-		                                        session->schema_content, boundary);
+		                                        session->schema_content, boundary, session);
 		pg::call([&] { after_schema(session, changed); });
 		MemoryContextSwitchTo(session->error);
 	}

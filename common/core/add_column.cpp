@@ -111,7 +111,12 @@ RelationMerge::add_column(const state::Column &column)
 	/* before its default is looked at: that a serial's sequence is missing too is not what stands in the way */
 	if (fill == Fill::PerRow && !input_.rows_follow)
 		return refuse_fill(operation, column, fill);
-	if (!prove(operation, value, evaluated))
+	/* a serial's sequence is made with it */
+	std::optional<state::Expression> others = value;
+	if (others && column.sequence)
+		std::erase_if(others->refs,
+		              [](const state::Reference &reference) { return reference.kind == "relation"; });
+	if (!prove(operation, others, evaluated))
 		return teach(operation, shown_table());
 	std::string why;
 	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {
@@ -130,6 +135,7 @@ RelationMerge::add_column(const state::Column &column)
 		return teach(operation, shown_table());
 	}
 	if (fill == Fill::Unread || fill == Fill::PerRow) {
+		result_.needs_rows = input_.rows_follow;
 		if (!input_.rows_follow)
 			return refuse_fill(operation, column, fill);
 		carry_column(operation, column);
@@ -173,18 +179,23 @@ RelationMerge::add_column_sql(const state::Column &column, Fill fill, const std:
 
 /* Bare at first; what the rows must fulfil comes when they have their values. */
 void
-RelationMerge::carry_column(Operation &operation, const state::Column &column) const
+RelationMerge::carry_column(Operation &operation, const state::Column &column)
 {
 	operation.verdict = Verdict::Carry;
 	operation.detail = "Existing rows get the values that the publisher sent.";
 	operation.sql = {alter("ADD COLUMN " + column_clause(column, false, false))};
+	/* not with rows there, which would be NULL */
+	operation.replace_rows = may_be_domain(column.type);
+	if (column.sequence)
+		operation.counter = column.name;
 	if (column.not_null)
 		operation.sql_after.push_back(alter_column(column.name, "SET NOT NULL"));
 	if (column.identity != 0) {
 		operation.sql_after.push_back(alter_column(column.name, "ADD " + default_sql(column)));
 	} else if (column.default_expr) {
+		/* the defaults of partitions and children name it too */
 		if (column.sequence)
-			operation.sql_after.push_back(create_sequence(*column.sequence));
+			operation.sql.push_back(create_sequence(*column.sequence));
 		operation.sql_after.push_back(alter_column(column.name, "SET DEFAULT " + default_sql(column)));
 		if (column.sequence)
 			operation.sql_after.push_back(sequence_owned_by(*column.sequence, table(), column.name));
@@ -231,6 +242,10 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 	     takes_every_value(local.column->type, column.type)) &&
 	    (local.column->generated != 0) == (column.generated != 0)) {
 		satisfy(operation, "The subscriber has this column.");
+		std::string constant;
+		Fill fill = fill_of(column, constant);
+		if (input_.rows_follow && (fill == Fill::PerRow || fill == Fill::Unread))
+			result_.needs_rows = true; /* the values that count are the publisher's */
 		local.publisher = column.attnum;
 		local.adopted = true;
 		return;

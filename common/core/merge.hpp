@@ -50,9 +50,11 @@ struct Operation {
 	std::vector<std::string> sql;
 	/* Carry: to execute after the last carried row. */
 	std::vector<std::string> sql_after;
-	/* Carry: empty the local table before the carried rows, which are all its rows; else they update by
-	 * identity. */
+	/* Carry: what the operation does cannot be done with rows in the table: it is emptied first, and the carried rows
+	 * are all its rows; else they may update the local ones by key. */
 	bool replace_rows = false;
+	/* Carry: the new column (its local name) whose sequence goes on after the carried rows; else empty. */
+	std::string counter;
 	/* The parameters (SET LOCAL) that `sql` must run under because its result depends on them. */
 	std::vector<std::pair<std::string, std::string>> settings;
 	/* indexes = background: `sql` is CREATE INDEX CONCURRENTLY for the queue of the index worker. */
@@ -76,9 +78,8 @@ struct RelationInput {
 	 * has not */
 	std::vector<const state::Relation *> descendants;
 	/*
-	 * The merge is made at a rewrite message whose rows follow (docs/wire.md, `schemasync.rewrite`): what
-	 * needs them gets the verdict carry. At a ddl message that comes after, base is the state of the rewrite
-	 * message.
+	 * The rows of the rewrite that the command made (of this relation or of a descendant) were carried and wait
+	 * (docs/wire.md, `schemasync.rewrite`): what needs them gets the verdict carry.
 	 */
 	bool rows_follow = false;
 	/*
@@ -96,8 +97,14 @@ struct Result {
 	 * them as the new map.
 	 */
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
+	/* The carried rows are to be applied, those of the descendants too: after `sql` of all operations, before `sql_after`. */
+	bool needs_rows = false;
+	/* Publisher attnums of a key that the command left as it was, by which a carried row finds the local one; empty: none. */
+	std::vector<AttrNumber> key;
 
 	bool refused() const;
+	/* Whether the table has to be empty before the operations. */
+	bool replaces_rows() const;
 };
 
 /*

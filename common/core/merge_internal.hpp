@@ -115,6 +115,9 @@ private:
 	bool same_expression(const std::optional<state::Expression> &base,
 	                     const std::optional<state::Expression> &theirs) const;
 	void find_interacting();
+	void await_rows();
+	void count_rows();
+	std::vector<AttrNumber> unchanged_key() const;
 	void finish();
 
 	/* --- the parts --- */
@@ -139,12 +142,14 @@ private:
 	Fill fill_of(const state::Column &column, std::string &constant) const;
 	std::vector<std::string> add_column_sql(const state::Column &column, Fill fill,
 	                                        const std::string &constant) const;
-	void carry_column(Operation &operation, const state::Column &column) const;
+	void carry_column(Operation &operation, const state::Column &column);
 	void change_types(); /* type_change.cpp */
 	bool change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
 	                 const LocalColumn &local, std::string &using_clause);
 	bool carry_type(Operation &operation, const state::Column &theirs, const LocalColumn &local,
 	                std::string &using_clause);
+	bool may_be_domain(const state::TypeRef &type) const;
+	bool takes_null(const state::Column &theirs, const LocalColumn &local) const;
 	/* Whether each column that the expression names is the subscriber's of that name and has the same type
 	 * (as in `types`). */
 	bool columns_agree(const state::Expression &expression, const state::Relation &types, std::string &why);
@@ -178,6 +183,8 @@ private:
 	std::vector<LocalColumn> columns_;
 	std::vector<Triple<state::Constraint>> constraints_;
 	std::vector<Triple<state::Index>> indexes_;
+	/* Of the operations: from here on they want the rows to be there. */
+	std::size_t first_after_rows_ = 0;
 	Result result_;
 };
 

@@ -25,6 +25,14 @@ length_limit(const state::TypeRef &type)
 	return type.typmod < header ? -1 : type.typmod - header;
 }
 
+/* Whether a USING is nothing but the column. */
+bool
+leaves_value(const UsingHint *hint, const state::Column &column)
+{
+	return hint == nullptr || !hint->given ||
+	       (hint->expr && (hint->expr->sql == sql::shown(column.name) || hint->expr->sql == sql::ident(column.name)));
+}
+
 } // namespace
 
 const state::Column *
@@ -96,6 +104,7 @@ RelationMerge::run()
 		rename_indexes();
 		change_types();
 		add_columns();
+		first_after_rows_ = result_.operations.size();
 		column_attributes();
 		add_indexes();
 		add_constraints();
@@ -131,11 +140,75 @@ RelationMerge::find_interacting()
 		}
 }
 
+std::vector<AttrNumber>
+RelationMerge::unchanged_key() const
+{
+	auto key_of = [](const state::Relation &relation) -> std::vector<AttrNumber> {
+		for (const state::Constraint &constraint : relation.constraints)
+			if (constraint.type == 'p')
+				return constraint.columns;
+		return relation.replica_identity == 'i' ? relation.identity_columns : std::vector<AttrNumber>();
+	};
+	std::vector<AttrNumber> key = key_of(*theirs_);
+	if (key != key_of(*base_))
+		return {};
+	for (AttrNumber attnum : key) {
+		const state::Column *was = find_column(*base_, attnum), *is = find_column(*theirs_, attnum);
+		if (was == nullptr || is == nullptr || was->type.oid != is->type.oid || was->type.typmod != is->type.typmod ||
+		    was->collation != is->collation || !leaves_value(using_hint(attnum), *is))
+			return {};
+	}
+	return key;
+}
+
+/* What the rows must fulfil, or what is made of them, comes after them. */
+void
+RelationMerge::await_rows()
+{
+	if (!result_.needs_rows)
+		return;
+	result_.key = unchanged_key();
+	for (std::size_t i = first_after_rows_; i < result_.operations.size(); i++) {
+		Operation &operation = result_.operations[i];
+		if (operation.verdict != Verdict::Forward || operation.background)
+			continue;
+		operation.sql_after.insert(operation.sql_after.begin(), operation.sql.begin(), operation.sql.end());
+		operation.sql.clear();
+	}
+}
+
+/* A refusal for the values of rewritten rows says how many there are. */
+void
+RelationMerge::count_rows()
+{
+	std::int64_t rows = 0;
+
+	for (const RewriteHint &hint : command_.rewrites) {
+		bool concerns = hint.relation == theirs_->name.oid;
+		for (const state::Relation *descendant : input_.descendants)
+			concerns = concerns || hint.relation == descendant->name.oid;
+		rows += concerns ? hint.rows : 0;
+	}
+	if (rows == 0 || input_.rows_follow)
+		return;
+	for (Operation &operation : result_.operations)
+		if (operation.verdict == Verdict::Refuse &&
+		    (operation.reason == Reason::VolatileDefault || operation.reason == Reason::DefaultUnreadable ||
+		     operation.reason == Reason::TypeChangeUnproven || operation.reason == Reason::RewriteUnproven))
+			operation.detail += " The publisher rewrote " + std::to_string(rows) +
+			                    (rows == 1 ? " row" : " rows") + ", which rewrites = carry would bring.";
+}
+
 void
 RelationMerge::finish()
 {
 	find_interacting();
+	if (base_ != nullptr && theirs_ != nullptr && ours_ != nullptr) {
+		await_rows();
+		count_rows();
+	}
 	apply_schema_changes(result_, policy_);
+	result_.needs_rows = result_.needs_rows && policy_.schema_changes == SchemaChanges::Forward;
 	if (theirs_ == nullptr)
 		return;
 	/* nothing is done: the subscriber's columns are named as they were */
@@ -275,10 +348,6 @@ RelationMerge::rewrite_hint() const
 const UsingHint *
 RelationMerge::using_hint(AttrNumber attnum) const
 {
-	/* rows that were carried have their values already: to evaluate the clause would apply it a second time */
-	const RewriteHint *rewrite = rewrite_hint();
-	if (rewrite != nullptr && rewrite->carried && rewrite->relation == theirs_->name.oid && !input_.rows_follow)
-		return nullptr;
 	for (const UsingHint &hint : command_.using_hints)
 		if (hint.relation == theirs_->name.oid && hint.attnum == attnum)
 			return &hint;
@@ -325,7 +394,6 @@ RelationMerge::has_rows() const
 bool
 RelationMerge::rewritten() const
 {
-	/* the file of the relation is exchanged after its last row only */
 	if (input_.rows_follow)
 		return true;
 	if (command_.captured)
@@ -479,6 +547,13 @@ Result::refused() const
 {
 	return std::any_of(operations.begin(), operations.end(),
 	                   [](const Operation &operation) { return operation.verdict == Verdict::Refuse; });
+}
+
+bool
+Result::replaces_rows() const
+{
+	return needs_rows && std::any_of(operations.begin(), operations.end(),
+	                                 [](const Operation &operation) { return operation.replace_rows; });
 }
 
 void

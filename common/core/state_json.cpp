@@ -334,6 +334,7 @@ read_rewrite_message(const Node &node)
 	Node state = node["state"];
 	return {node.number<Oid>("relation"),
 	        node.number<Oid>("transient", 0),
+	        node.number<Oid>("published_as", node.number<Oid>("relation")),
 	        node.boolean("carried", false),
 	        {read_relation(state), state.dump()}};
 }

@@ -53,7 +53,7 @@ struct DdlMessage {
 	std::vector<Oid> above = {}, republished = {};
 };
 struct RewriteMessage {
-	Oid relation = 0, transient = 0;
+	Oid relation = 0, transient = 0, published_as = 0;
 	bool carried = false;
 	Document<Relation> state;
 };

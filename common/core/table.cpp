@@ -438,12 +438,14 @@ RelationMerge::table_rewrite()
 		bool logged = theirs_->persistence == 'p';
 		Operation &operation =
 		    on_table(Op::SetPersistence, "table " + shown_table() + (logged ? " is logged" : " is unlogged"));
-		if (ours_->persistence == theirs_->persistence && !(logged && rows && !input_.resumed))
+		if (ours_->persistence == theirs_->persistence && !(logged && rows && (input_.rows_follow || !input_.resumed)))
 			return satisfy(operation, "The subscriber's table is so.");
 		std::string statement = alter(logged ? "SET LOGGED" : "SET UNLOGGED");
-		if (logged && rows && !input_.resumed && input_.rows_follow) {
+		if (logged && rows && input_.rows_follow) {
 			operation.verdict = Verdict::Carry;
 			operation.replace_rows = true;
+			operation.detail = "The rows are those that the publisher sent.";
+			result_.needs_rows = true;
 		} else if (logged && rows && !input_.resumed) {
 			operation.suggested_sql = statement;
 			refuse(operation, Reason::RewriteUnproven,
@@ -454,17 +456,30 @@ RelationMerge::table_rewrite()
 			operation.sql = {statement};
 		return;
 	}
-	if (!input_.rows_follow)
-		return;
-	/* nothing shows in the catalog yet; the rows have what they became */
-	bool explained =
-	    std::any_of(result_.operations.begin(), result_.operations.end(),
-	                [](const Operation &operation) { return operation.verdict == Verdict::Carry; });
-	if (explained)
+	/* rows get other values by a change of type only; one of which nothing is known is not passed over */
+	constexpr int rewrites_values = 4;
+	bool hinted = std::any_of(command_.using_hints.begin(), command_.using_hints.end(),
+	                          [](const UsingHint &hint) { return hint.relation != 0; });
+	bool unexplained = false;
+	for (const RewriteHint &hint : command_.rewrites)
+		unexplained = unexplained || (hint.relation == theirs_->name.oid && hint.rows != 0 && !hinted &&
+		                              (hint.reason & rewrites_values) != 0);
+	bool told = std::any_of(result_.operations.begin(), result_.operations.end(), [](const Operation &operation) {
+		return operation.op == Op::AlterColumnType || operation.op == Op::RewriteColumn;
+	});
+	/* of a column that a list hides nothing is told, and nothing has to be */
+	unexplained = unexplained && !told && rows && !input_.resumed && !theirs_->published_columns;
+	result_.needs_rows = result_.needs_rows || (unexplained && input_.rows_follow);
+	bool carries = std::any_of(result_.operations.begin(), result_.operations.end(),
+	                           [](const Operation &operation) { return operation.verdict == Verdict::Carry; });
+	if (carries || (!unexplained && !result_.needs_rows))
 		return;
 	Operation &operation = on_table(Op::RewriteRows, "table " + shown_table() + " was rewritten");
+	if (!result_.needs_rows) {
+		refuse(operation, Reason::RewriteUnproven, "What became of the values of existing rows is not known.");
+		return teach(operation, shown_table());
+	}
 	operation.verdict = Verdict::Carry;
-	operation.replace_rows = true;
 	operation.detail = "Existing rows get the values that the publisher sent.";
 }
 

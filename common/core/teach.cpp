@@ -16,8 +16,9 @@ constexpr std::string_view resume = "SELECT schemasync_resume('{subscription}');
 std::string
 with_carry()
 {
-	return "Or have the publisher send the rows of such changes from now on: SELECT "
-	       "schemasync_alter_subscription('{subscription}', options => '{\"rewrites\": \"carry\"}');";
+	return "Or have the publisher send the rewritten rows, now and from now on: SELECT "
+	       "schemasync_alter_subscription('{subscription}', options => '{\"rewrites\": \"carry\"}'); " +
+	       std::string(resume);
 }
 
 std::string

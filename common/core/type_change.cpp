@@ -159,7 +159,9 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	bool there = same_local_type(theirs.type, ours.type) && theirs.collation == ours.collation;
 	bool wider = takes_every_value(ours.type, theirs.type) && theirs.collation == base.collation &&
 	             !same_local_type(base.type, ours.type);
-	if ((retyped || input_.resumed) && (there || wider) && (values_known || !rows || input_.resumed)) {
+	if ((retyped || input_.resumed) && (there || wider) &&
+	    (values_known || !rows || input_.resumed || input_.rows_follow)) {
+		result_.needs_rows = result_.needs_rows || (input_.rows_follow && rows && !values_known);
 		satisfy(operation, there ? "The subscriber's column is so."
 		                         : "The subscriber's type " + ours.type.sql + " takes every value.");
 		operation.suggested_sql.clear();
@@ -217,6 +219,9 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 			effect = {Effect::Unknown, {}, "no event trigger recorded whether there was a USING clause"};
 	}
 	if (!rows) {
+		if (input_.has_rows && (given ? !hint->expr : effect.effect == Effect::Unknown))
+			return refused(Reason::LocalDrift, "The publisher's table has no rows, the subscriber's has, and what is "
+			                                   "to become of their values is not known.");
 		if (!given && effect.effect == Effect::Unknown)
 			using_clause = " USING NULL::" + type_sql(theirs.type);
 		if (given && !hint->expr)
@@ -261,13 +266,45 @@ RelationMerge::carry_type(Operation &operation, const state::Column &theirs, con
 	operation.verdict = Verdict::Carry;
 	operation.suggested_sql.clear();
 	operation.detail = "Existing rows get the values that the publisher sent.";
-	const auto &key = base_->identity_columns;
-	/* rows cannot be found by a key that changes: then they are all put in again */
-	operation.replace_rows = base_->replica_identity == 'f' ||
-	                         std::find(key.begin(), key.end(), theirs.attnum) != key.end() || key.empty();
+	result_.needs_rows = true;
+	/* rows cannot be found by a key that changes, nor kept where the column cannot be NULL for a moment */
+	operation.replace_rows = unchanged_key().empty() || !takes_null(theirs, local);
 	using_clause = " USING NULL::" + type_sql(theirs.type);
 	if (!operation.replace_rows && local.column->not_null)
 		operation.sql_after.push_back(alter_column(local.name, "SET NOT NULL"));
+	return true;
+}
+
+/* A domain may say NOT NULL. */
+bool
+RelationMerge::may_be_domain(const state::TypeRef &type) const
+{
+	if (type.builtin || !type.element.empty())
+		return false;
+	char kind = facts_.type_kind(type.schema, type.name);
+	return kind == 0 || kind == 'd';
+}
+
+/* Whether the column of all rows may be NULL until their values come, once its NOT NULL is dropped. */
+bool
+RelationMerge::takes_null(const state::Column &theirs, const LocalColumn &local) const
+{
+	AttrNumber attnum = local.column->attnum;
+	auto has = [](const std::vector<AttrNumber> &columns, AttrNumber wanted) {
+		return std::find(columns.begin(), columns.end(), wanted) != columns.end();
+	};
+
+	if (may_be_domain(theirs.type))
+		return false;
+	for (const state::Column &column : ours_->columns)
+		if (column.generated != 0)
+			return false;
+	for (const state::Constraint &constraint : ours_->constraints)
+		if (constraint.type == 'p' ? has(constraint.columns, attnum) : constraint.type == 'c')
+			return false;
+	for (const state::Index &index : ours_->indexes)
+		if (index.unique && (has(index.columns, 0) || (index.nulls_not_distinct && has(index.columns, attnum))))
+			return false;
 	return true;
 }
 

@@ -305,4 +305,18 @@ $sub->poll_query_until('second', q{SELECT count(*) = 1 FROM pg_statistic_ext WHE
 wait_applied($pub, $sub, 'sub2', 'second');
 is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'after a refresh all is there');
 
+# --- a publication of a schema tells of what is in it, and of no more
+$sub->safe_psql('second', q{SELECT schemasync_drop_subscription('sub2')});
+$pub->safe_psql('second', q{CREATE SCHEMA app; CREATE TABLE app.x (id int PRIMARY KEY); CREATE PUBLICATION pub3 FOR TABLES IN SCHEMA app});
+create_subscription($pub, $sub, 'sub3', publications => ['pub3'], dbname => 'second', args => $all);
+$pub->safe_psql('second', q{CREATE VIEW app.v AS SELECT id FROM app.x; CREATE VIEW public.outside AS SELECT id FROM app.x;
+	CREATE TRIGGER tr BEFORE UPDATE ON app.x FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()});
+wait_applied($pub, $sub, 'sub3', 'second');
+is($sub->safe_psql('second', q{SELECT to_regclass('app.v') IS NOT NULL, to_regclass('public.outside') IS NULL,
+	(SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.x'::regclass)}), 't|t|1', 'what is in the schema');
+$pub->safe_psql('second', q{DROP VIEW app.v, public.outside; DROP TRIGGER tr ON app.x});
+wait_applied($pub, $sub, 'sub3', 'second');
+is($sub->safe_psql('second', q{SELECT to_regclass('app.v') IS NULL, (SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.x'::regclass)}),
+	't|0', 'and is dropped again');
+
 done_testing();

@@ -233,7 +233,9 @@ TEST(TypeChange, DoesNotTakeTheTypeAsProofOfTheValues)
 TEST(TypeChange, SameTypeUsing)
 {
 	Scene scene = change(integer, integer);
+	use(scene, "a");
 	EXPECT_EQ(scene.verdicts(), "");
+	scene.command.using_hints.clear();
 	use(scene, "(- a)");
 	EXPECT_EQ(scene.sql(), prefix + "TYPE integer USING (- a);\n");
 	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
@@ -246,13 +248,37 @@ TEST(TypeChange, SameTypeUsing)
 	EXPECT_EQ(scene.verdicts(), "");
 }
 
-TEST(TypeChange, AUsingIsNotEvaluatedOverCarriedRows)
+TEST(TypeChange, AProvenUsingNeedsNoCarriedRows)
 {
 	Scene scene = change(integer, integer);
 	use(scene, "(- a)");
-	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
 	scene.command.rewrites = {{1000, 4, 10, true}};
-	EXPECT_EQ(scene.verdicts(), "");
+	scene.rows_follow = true;
+	EXPECT_EQ(scene.verdicts(), "rewrite_column forward");
+	EXPECT_FALSE(scene.result.needs_rows);
+}
+
+TEST(TypeChange, RowsThatAreOnlyHereDoNotLoseTheirValues)
+{
+	Scene scene = change(text, integer);
+	use(scene, "a");
+	scene.command.using_hints[0].expr.reset();
+	scene.command.rewrites = {{1000, 4, 0, false}};
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse local_drift");
+	scene.has_rows = false;
+	EXPECT_EQ(scene.sql(), prefix + "TYPE integer USING NULL::integer;\n");
+}
+
+TEST(TypeChange, ARefusalCountsTheRewrittenRows)
+{
+	Scene scene = change(text, integer);
+	use(scene, "(a || random())");
+	scene.command.using_hints[0].expr->volatility = 'v';
+	scene.command.rewrites = {{1000, 4, 12, false}};
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
+	EXPECT_NE(scene.result.operations[0].detail.find("rewrote 12 rows, which rewrites = carry would bring"),
+	          std::string::npos);
+	EXPECT_NE(scene.result.operations[0].hint.find("carry"), std::string::npos);
 }
 
 TEST(TypeChange, AUsingNamesThePublishersColumns)
@@ -339,36 +365,72 @@ TEST(TypeChange, IndexesAndConstraintsMadeAnewAreTheSame)
 TEST(TypeChange, CarriesWhatIsNotProven)
 {
 	Scene scene = change(text, integer);
-	scene.command = {};
+	scene.command.rewrites = {{1000, 4, 10, true}};
+	use(scene, "(a)::integer");
+	scene.command.using_hints[0].expr->volatility = 'v';
 	scene.rows_follow = true;
-	scene.all([](Relation &r) { r.identity_columns = {1}, at(r, 2).not_null = true; });
+	scene.all([](Relation &r) {
+		r.constraints.push_back({});
+		r.constraints[0].type = 'p';
+		r.constraints[0].columns = {1};
+		at(r, 2).not_null = true;
+	});
 	EXPECT_EQ(scene.verdicts(), "alter_column_type carry");
+	EXPECT_TRUE(scene.result.needs_rows);
+	EXPECT_FALSE(scene.result.replaces_rows());
+	EXPECT_EQ(scene.result.key, std::vector<AttrNumber>{1});
 	const Operation &carry = scene.result.operations[0];
 	EXPECT_EQ(carry.sql, std::vector<std::string>(
 	                         {prefix + "DROP NOT NULL", prefix + "TYPE integer USING NULL::integer"}));
 	EXPECT_EQ(carry.sql_after, std::vector<std::string>({prefix + "SET NOT NULL"}));
-	EXPECT_FALSE(carry.replace_rows);
-	scene.all([](Relation &r) { r.identity_columns = {2}; });
+	/* a key that changes finds no row, and cannot be NULL for a moment */
+	scene.all([](Relation &r) { r.constraints[0].columns = {2}; });
 	scene.run();
-	EXPECT_TRUE(scene.result.operations[0].replace_rows);
+	EXPECT_TRUE(scene.result.replaces_rows());
+	EXPECT_TRUE(scene.result.key.empty());
+	/* nor can what a check looks at */
+	scene.all([](Relation &r) { r.constraints[0].columns = {1}; });
+	scene.run();
+	EXPECT_FALSE(scene.result.replaces_rows());
+	scene.ours.constraints.push_back({});
+	scene.ours.constraints[1].type = 'c';
+	scene.run();
+	EXPECT_TRUE(scene.result.replaces_rows());
 }
 
-TEST(TypeChange, CarriesNewColumnsAndRewritesWithoutAVisibleChange)
+TEST(TypeChange, CarriesNewColumnsAndPutsWhatRowsMustFulfilAfterThem)
 {
 	Scene scene;
-	scene.command = {};
 	scene.rows_follow = true;
-	scene.theirs.filenode = 2;
-	EXPECT_EQ(scene.verdicts(), "rewrite_rows carry");
-	EXPECT_TRUE(scene.result.operations[0].replace_rows);
+	scene.command.subcommands = {"AT_AddColumn"};
+	scene.command.rewrites = {{1000, 2, 10, true}};
+	EXPECT_EQ(scene.verdicts(), "");
 	Column c = column(4, "c", uuid);
 	c.default_expr = expression("gen_random_uuid()", 'v');
 	c.not_null = true;
 	scene.theirs.columns.push_back(c);
-	EXPECT_EQ(scene.verdicts(), "add_column carry");
+	at(scene.theirs, 3).not_null = true;
+	EXPECT_EQ(scene.verdicts(), "add_column carry; set_not_null forward");
 	EXPECT_EQ(scene.result.operations[0].sql,
 	          std::vector<std::string>({"ALTER TABLE \"public\".\"t\" ADD COLUMN \"c\" uuid"}));
 	EXPECT_EQ(scene.result.operations[0].sql_after.size(), 2u);
+	EXPECT_TRUE(scene.result.operations[1].sql.empty());
+	EXPECT_EQ(scene.result.operations[1].sql_after.size(), 1u);
+	/* made here in advance: its values are still the publisher's */
+	scene.ours.columns.push_back(c);
+	EXPECT_EQ(scene.verdicts(), "add_column satisfied; set_not_null forward; rewrite_rows carry");
+	EXPECT_TRUE(scene.result.needs_rows);
+}
+
+TEST(TypeChange, ARewriteThatNothingExplainsIsNotPassedOver)
+{
+	Scene scene;
+	scene.command.rewrites = {{1000, 4, 10, false}};
+	EXPECT_EQ(scene.verdicts(), "rewrite_rows refuse rewrite_unproven");
+	scene.rows_follow = true;
+	EXPECT_EQ(scene.verdicts(), "rewrite_rows carry");
+	scene.command.rewrites = {{1000, 8, 10, true}};
+	EXPECT_EQ(scene.verdicts(), "");
 }
 
 } // namespace
