@@ -355,7 +355,7 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 
 /*
  * Brings a table whose copy was interrupted to the shape that it has in the new snapshot, as a change of the stream would. From then on
- * the stream's older states of it are passed over (apply::is_before_copy), and its older rows too.
+ * the stream's older states of it are passed over (apply::is_passed_over), and its older rows too.
  */
 void
 level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, Mode mode, bool emptied)
