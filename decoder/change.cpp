@@ -127,7 +127,7 @@ send_row(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, 
 		return;
 	}
 	RelationEntry *entry = hold_relation(session, relation);
-	if (!is_published(entry, action))
+	if (!is_published(entry, action) || !is_asked_for(session, RelationGetRelid(relation), entry->publish_as))
 		return;
 	if (action == REORDER_BUFFER_CHANGE_DELETE && pg::compat::old_tuple(change) == nullptr) {
 		elog(DEBUG1, "didn't send DELETE change because of missing oldtuple");
@@ -163,7 +163,7 @@ send_truncated(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count, Re
 		Relation relation = relations[i];
 		RelationEntry *entry = hold_relation(session, relation);
 
-		if (!entry->actions.pubtruncate)
+		if (!entry->actions.pubtruncate || !is_asked_for(session, RelationGetRelid(relation), entry->publish_as))
 			continue;
 		/* the truncate of the root stands for its partitions */
 		if (relation->rd_rel->relispartition && entry->publish_as != RelationGetRelid(relation))

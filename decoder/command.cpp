@@ -1,5 +1,6 @@
 #include "decoder/command.hpp"
 
+#include "decoder/membership.hpp"
 #include "decoder/objects.hpp"
 #include "decoder/publication.hpp"
 #include "pg/catalog/json.hpp"
@@ -497,8 +498,11 @@ send_command(const Place &place, const marker::Marker &marker)
 	append_schemas(scope, &outgoing);
 	catalog::end_pinned_settings(nest_level);
 
+	bool membership = changes_membership(place, marker);
+	if (membership)
+		append_membership(place, marker, &outgoing);
 	bool objects = scope.all_tables && !marker.objects.empty() && scope.object_told[0];
-	if (relations > 0 || scope.types != NIL || scope.schemas != NIL || dropped > 0 || definitions > 0 || objects)
+	if (membership || relations > 0 || scope.types != NIL || scope.schemas != NIL || dropped > 0 || definitions > 0 || objects)
 		send_outgoing(place, "schemasync.ddl", &outgoing);
 	foreach(cell, scope.detached)
 		forget_state(place.session->announcer->sent, place, RelationRelationId, lfirst_oid(cell));

@@ -31,6 +31,7 @@ enum Given : unsigned {
 	given_origin = 1u << 6,
 	given_schemasync = 1u << 7,
 	given_rewrites = 1u << 8,
+	given_relations = 1u << 9,
 };
 
 void
@@ -122,6 +123,24 @@ read_rewrites(DefElem *element)
 	return Rewrites::Refuse;
 }
 
+List *
+read_relations(DefElem *element)
+{
+	List *oids = NIL;
+
+	for (const char *at = defGetString(element); *at != '\0';) {
+		char *end = nullptr;
+		errno = 0;
+		unsigned long parsed = strtoul(at, &end, 10);
+		if (end == at || errno != 0 || parsed == 0 || parsed > PG_UINT32_MAX || (*end != ',' && *end != '\0'))
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			                errmsg("invalid list of relations: \"%s\"", defGetString(element))));
+		oids = lappend_oid(oids, static_cast<Oid>(parsed));
+		at = *end == ',' ? end + 1 : end;
+	}
+	return oids;
+}
+
 void
 read_option(DefElem *element, Options &options, unsigned &given)
 {
@@ -154,6 +173,9 @@ read_option(DefElem *element, Options &options, unsigned &given)
 	} else if (strcmp(name, "rewrites") == 0) {
 		note_given(given, given_rewrites);
 		options.rewrites = read_rewrites(element);
+	} else if (strcmp(name, "relations") == 0) {
+		note_given(given, given_relations);
+		options.relations = read_relations(element);
 	} else
 		elog(ERROR, "unrecognized pgoutput option: %s", name);
 }
@@ -241,9 +263,10 @@ read_options(LogicalDecodingContext *ctx)
 		        (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("publication_names parameter missing")));
 	settle_streaming(options, ctx);
 	settle_two_phase(options, ctx);
-	if ((given & given_rewrites) && !options.schemasync)
+	if ((given & (given_rewrites | given_relations)) && !options.schemasync)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-		                errmsg("option \"rewrites\" needs option \"schemasync\"")));
+		                errmsg("option \"%s\" needs option \"schemasync\"",
+		                       (given & given_rewrites) ? "rewrites" : "relations")));
 	return options;
 }
 

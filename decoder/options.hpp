@@ -1,6 +1,6 @@
 /*
  * The options a client gives at START_REPLICATION (or to the SQL functions): those of the server's own
- * pgoutput of this version, with its error texts, and schemasync's two.
+ * pgoutput of this version, with its error texts, and schemasync's own.
  *
  * Zone: server code; leaves.
  */
@@ -33,6 +33,7 @@ struct Options {
 
 	bool schemasync = false; /* send schemasync.* messages (docs/wire.md) */
 	Rewrites rewrites = Rewrites::Refuse;
+	List *relations = nullptr; /* oids: rows of these alone are sent; empty: of all */
 };
 
 /*

@@ -165,7 +165,7 @@ receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *, Relation 
 	HeapTuple tuple = pg::compat::new_tuple(change);
 
 	/* a materialized view that is refreshed is not covered, as no view is */
-	if (change->action != REORDER_BUFFER_CHANGE_INSERT || tuple == nullptr ||
+	if (change->action != REORDER_BUFFER_CHANGE_INSERT || tuple == nullptr || !is_asked_for(session, relid, relid) ||
 	    !do_publications_exist(session->options.publication_names) || !is_covered(session_publications(session), relid))
 		return;
 	Relation table = RelationIdGetRelation(relid);

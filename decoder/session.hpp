@@ -48,6 +48,15 @@ session_of(LogicalDecodingContext *ctx)
 	return static_cast<Session *>(ctx->output_plugin_private);
 }
 
+/* Whether rows of a relation, published as publish_as, are asked for: option relations. */
+inline bool
+is_asked_for(const Session *session, Oid relid, Oid publish_as)
+{
+	const List *relations = session->options.relations;
+
+	return relations == nullptr || list_member_oid(relations, relid) || list_member_oid(relations, publish_as);
+}
+
 inline Transaction *
 transaction_of(ReorderBufferTXN *txn)
 {

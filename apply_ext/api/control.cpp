@@ -93,8 +93,23 @@ check_running(std::int64_t subid, const char *name)
 		                errhint("See schemasync_refusals.")));
 }
 
+/* Whether tables that a publication took in, or that are copied afresh, are on their way; not when their copy does not succeed. */
+bool
+is_copying_tables(std::int64_t subid)
+{
+	using namespace catalog;
+
+	Internal internal = begin_internal();
+	bool copying =
+		run_latest("SELECT FROM schemasync.relation WHERE subid = $1 AND state IN ('init', 'copying', 'catchup') AND NOT EXISTS"
+	               " (SELECT FROM schemasync.error e WHERE e.subid = $1 AND worker = 'copy' AND resolved_at IS NULL) LIMIT 1",
+	               {as_int8(subid)}) > 0;
+	end_internal(internal);
+	return copying;
+}
+
 /*
- * Waits until the subscription has come to lsn.
+ * Waits until the subscription has come to lsn, and, for all that is applied, until no table is being copied.
  *
  * timeout: ms, -1: without end
  * returns: the position that was reached
@@ -111,7 +126,7 @@ wait_for(std::int64_t subid, const char *name, XLogRecPtr lsn, Goal goal, std::i
 		worker::Status status = {};
 		bool known = worker::get_status(subid, &status);
 		XLogRecPtr reached = goal == Goal::Applied ? status.applied : status.confirmed;
-		if (known && reached >= lsn) {
+		if (known && reached >= lsn && (goal != Goal::Applied || !is_copying_tables(subid))) {
 			worker::end_wait();
 			MemoryContextSwitchTo(saved);
 			MemoryContextDelete(scratch);
@@ -126,7 +141,8 @@ wait_for(std::int64_t subid, const char *name, XLogRecPtr lsn, Goal goal, std::i
 			worker::end_wait();
 			ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
 			                errmsg("timeout: subscription \"%s\" has not come to %s", name, pg::compat::lsn_text(lsn)),
-			                errdetail("It has come to %s.", pg::compat::lsn_text(reached))));
+			                reached >= lsn ? errdetail("Tables are still being copied, see schemasync_progress.")
+			                               : errdetail("It has come to %s.", pg::compat::lsn_text(reached))));
 		}
 		worker::announce_wait(subid, lsn);
 		long longest = timeout < 0 ? 200L : static_cast<long>(Min((end - now) / 1000 + 1, std::int64_t{200}));

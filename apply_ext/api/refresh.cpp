@@ -1,5 +1,5 @@
 /*
- * schemasync_refresh and schemasync_resync: the worker copies what is new, or one table afresh, before it goes on with the stream.
+ * schemasync_refresh and schemasync_resync: what is new, or one table afresh, is copied beside the stream (worker/beside.hpp).
  */
 #include "apply_ext/api/target.hpp"
 #include "apply_ext/catalog/internal.hpp"
@@ -25,7 +25,7 @@ namespace {
 // ---- leaves: may ereport; plain data only ----
 
 /* A first copy that still runs finds new tables by itself, and goes by the subscription's own copy_data. */
-constexpr char refresh_sql[] = "UPDATE schemasync.subscription SET refresh_copy = $2, copied = false WHERE subid = $1 AND copied";
+constexpr char refresh_sql[] = "UPDATE schemasync.subscription SET refresh_copy = $2, refresh = true WHERE subid = $1 AND copied";
 
 /* A refusal because a table is not known is what the refresh repairs. */
 void
@@ -50,6 +50,7 @@ refresh_one(const char *name, bool copy_data)
 	Subscription *subscription = locked_target(name);
 	Internal internal = begin_internal();
 	run(refresh_sql, {as_int8(subscription->subid), as_boolean(copy_data)});
+	run("UPDATE schemasync.relation SET state = 'init' WHERE subid = $1 AND state = 'needs_refresh'", {as_int8(subscription->subid)});
 	settle_refusals(subscription->subid, by);
 	end_internal(internal);
 	worker::restart_at_commit(subscription->subid);
@@ -81,10 +82,9 @@ resync(const char *name, Oid relid)
 
 	Subscription *subscription = locked_target(name);
 	Internal internal = begin_internal();
-	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'init', resync = true WHERE subid = $1 AND relid = $2",
+	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'init', resync = true WHERE subid = $1 AND relid = $2"
+	                          " AND state <> 'removed'",
 	                          {as_int8(subscription->subid), as_oid(relid)});
-	if (found > 0)
-		run(refresh_sql, {as_int8(subscription->subid), as_boolean(true)});
 	end_internal(internal);
 	if (found == 0)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),

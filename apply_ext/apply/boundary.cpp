@@ -82,6 +82,9 @@ meet(Session *session, TransactionId xid, XLogRecPtr lsn)
 void
 at_boundary(Session *session, TransactionId xid, XLogRecPtr lsn)
 {
+	/* what is read once more was met before */
+	if (session->catch_up.active)
+		return;
 	if (worker::is_awaited())
 		meet(session, xid, lsn);
 	applied[next_applied++ % remembered] = xid;
@@ -90,7 +93,7 @@ at_boundary(Session *session, TransactionId xid, XLogRecPtr lsn)
 void
 at_rest(Session *session)
 {
-	if (worker::is_awaited())
+	if (worker::is_awaited() && !session->catch_up.active)
 		meet(session, InvalidTransactionId, session->progress.received);
 }
 

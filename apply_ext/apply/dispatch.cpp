@@ -134,7 +134,8 @@ begin_replay(Session *session, TransactionId xid, XLogRecPtr final_lsn, Timestam
 {
 	commit_group(session);
 	begin_remote(session, final_lsn, commit_time, xid);
-	start_replay(session->spools, xid);
+	if (session->remote.active)
+		start_replay(session->spools, xid);
 }
 
 void

@@ -79,15 +79,17 @@ map_target(Session *session, Target *target)
 	act_as_worker(session->relations->locals);
 	need_snapshot(session->relations->locals);
 	MemoryContext saved = MemoryContextSwitchTo(session->message);
-	RelationTarget *known = find_relation(session->subscription->subid, target->publisher_oid);
+	bool catching_up = session->catch_up.active;
+	RelationTarget *known = find_relation(session->subscription->subid, target->publisher_oid,
+	                                      catching_up ? Pass::CatchUp : Pass::Stream);
 	MemoryContextSwitchTo(saved);
 
 	target->generation = 0;
 	target->applied = false;
 	target->carried = false;
 	if (known == nullptr) {
-		/* the extension's own tables may be part of a FOR ALL TABLES publication */
-		if (strcmp(target->schema, "schemasync") != 0)
+		/* the stream is read once more, and the table was dropped since; or: the extension's own tables may be part of a FOR ALL TABLES publication */
+		if (!catching_up && strcmp(target->schema, "schemasync") != 0)
 			ereport(
 			    ERROR,
 			    (errcode(ERRCODE_UNDEFINED_TABLE),

@@ -130,23 +130,31 @@ on_ddl(SchemaWork &work)
 	begin_boundary(work);
 	work.command = std::move(message.command);
 	work.relations = &message.relations;
+	work.republished.insert(message.republished.begin(), message.republished.end());
 	/* what became of a table is decided with its state; one that is not told of stays unexplained */
 	for (const auto &relation : message.relations)
 		forget_rewrite(work.boundary.xid, relation.value.name.oid);
 	std::vector<std::function<bool()>> parts;
-	for (const auto &schema : message.schemas)
-		parts.emplace_back([&] { return apply_schema(work, schema); });
-	for (const auto &type : message.types)
-		parts.emplace_back([&] { return apply_type(work, type); });
+	const bool whole = work.boundary.pass == Pass::Stream;
+	if (whole)
+		for (const auto &schema : message.schemas)
+			parts.emplace_back([&] { return apply_schema(work, schema); });
+	if (whole)
+		for (const auto &type : message.types)
+			parts.emplace_back([&] { return apply_type(work, type); });
+	apply_membership(work, message);
 	/* views and what else a cascade reached go before what they stand on */
 	for (const merge::DroppedObject &dropped : work.command.dropped)
-		if (dropped.subid == 0 && merge::may_be_of_class(dropped))
+		if (whole && dropped.subid == 0 && merge::may_be_of_class(dropped))
 			parts.emplace_back([&work, &dropped] { return apply_dropped_definition(work, dropped); });
 	for (const auto &relation : message.relations)
 		parts.emplace_back([&] { return apply_relation(work, relation); });
 	for (const merge::DroppedObject &dropped : work.command.dropped) {
-		if (dropped.class_name == "pg_class" && dropped.subid == 0)
-			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_relation(work, oid); });
+		if (dropped.class_name == "pg_class" && dropped.subid == 0) {
+			if (whole || !is_passed_over(work, dropped.oid))
+				parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_relation(work, oid); });
+		} else if (!whole)
+			continue;
 		else if (dropped.class_name == "pg_type")
 			parts.emplace_back([&work, oid = dropped.oid] { return apply_dropped_type(work, oid); });
 		else if (dropped.class_name == "pg_namespace") {
@@ -158,10 +166,12 @@ on_ddl(SchemaWork &work)
 		}
 	}
 	for (const auto &definition : message.definitions)
-		parts.emplace_back([&] { return apply_definition(work, definition); });
+		if (whole)
+			parts.emplace_back([&] { return apply_definition(work, definition); });
 	do_all(work, std::move(parts));
 	finish_carry(work);
-	record_ignored(work);
+	if (whole)
+		record_ignored(work);
 	end_boundary(work);
 	return work.changed;
 }
@@ -180,7 +190,10 @@ close_leaf(const catalog::Subscription &subscription, std::int64_t refusal_id)
 void
 begin_boundary(SchemaWork &work)
 {
-	work.boundary.ordinal = next_ordinal(work.boundary, true);
+	/* the stream may have been refused at the same place before: the second reading has numbers of its own */
+	constexpr int catch_up_ordinals = 1000000;
+	work.boundary.ordinal =
+	    next_ordinal(work.boundary, true) + (work.boundary.pass == Pass::CatchUp ? catch_up_ordinals : 0);
 	work.decision = pg::call([&] {
 		return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn,
 		                              work.boundary.ordinal);

@@ -25,6 +25,14 @@ extern "C" {
 
 namespace schemasync::apply {
 
+/* What the message is applied for. */
+enum class Pass : std::uint8_t {
+	Stream,  /* all tables that are followed */
+	CatchUp, /* the stream once more, for tables that were copied beside it: nothing else counts */
+	Copy,    /* a table's state at the snapshot of a copy that the stream waits for */
+	Beside,  /* the same beside the stream, which alone brings the types on */
+};
+
 /* Where in the stream a message stands. */
 struct Boundary {
 	XLogRecPtr commit_lsn; /* the transaction's (begin message: final_lsn); of a streamed transaction known at
@@ -32,6 +40,8 @@ struct Boundary {
 	TimestampTz commit_time;
 	TransactionId xid;
 	int ordinal; /* of schema messages within the transaction, from 1 */
+	Pass pass = Pass::Stream;
+	bool emptied = false; /* the local table has no rows: it was emptied for its copy */
 };
 
 /*
@@ -70,6 +80,12 @@ void check_rewrites(TransactionId xid);
 bool explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
                      Refused *refused);
 
+/*
+ * After an ERROR with worker::waits_for_copy and the abort of its transaction: says again, in a transaction of its own, which tables
+ * that transaction had put on the list of those to be copied. Leaf.
+ */
+void save_waiting_tables(std::int64_t subid);
+
 /* Records the refusal (one row, counted on repeats), sets state refused, NOTIFY, one log entry. Needs a
  * transaction. Leaf. */
 void record_refusal(const catalog::Subscription &subscription, const Refused &refused);
@@ -93,7 +109,7 @@ struct RelationTarget {
 
 /* Finds it by the publisher's oid in schemasync.relation; nullptr when the subscription does not know it.
  * Leaf; needs a transaction. */
-RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid);
+RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid, Pass pass);
 
 /*
  * Adopts the publisher's states as base when a subscription starts (initial copy, copy_schema = false,
@@ -107,6 +123,10 @@ RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid);
 void adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes,
                   const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
                   const char *table_state);
+
+/* A state with the position that it is of (docs/wire.md, as_of); palloc'd. Leaf. */
+char *state_as_of(const char *state, XLogRecPtr position);
+
 void finish_created(const catalog::Subscription &subscription, Oid publisher_oid);
 
 /*

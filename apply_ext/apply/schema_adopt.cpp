@@ -112,6 +112,9 @@ adopt_type(Adoption &adoption, const char *text)
 	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
 	std::optional<state::Type> ours;
 
+	/* a type that is followed already comes on with the stream, which is behind this state */
+	if (pg::call([&] { return catalog::load_object(adoption.subscription.subid, "pg_type", theirs.name.oid); }) != nullptr)
+		return;
 	check_fragments(theirs);
 	if (OidIsValid(local))
 		ours = read_local_type(local);
@@ -197,13 +200,17 @@ adopt_relation(Adoption &adoption, const char *text)
 	                               .publisher_schema = theirs.name.schema.c_str(),
 	                               .publisher_name = theirs.name.name.c_str(),
 	                               .relid = relid,
-	                               .base = text,
+	                               .base = pg::call([&] { return state_as_of(text, adoption.sync_lsn); }),
 	                               .npairs = static_cast<int>(pairs.size()),
 	                               .pairs = pairs.data(),
 	                               .state = adoption.table_state,
 	                               .sync_lsn = adoption.sync_lsn,
 	                               .created = created};
-	pg::call([&] { catalog::save_relation(adoption.subscription.subid, &row); });
+	pg::call([&] {
+		catalog::save_relation(adoption.subscription.subid, &row);
+		if (created)
+			catalog::set_relation_created(adoption.subscription.subid, row.publisher_oid, true);
+	});
 }
 
 void
@@ -321,6 +328,16 @@ adopt_states(const catalog::Subscription &subscription, const char *const *types
 			adopt_relation(adoption, states[i]);
 		report_misfits(adoption);
 	});
+}
+
+char *
+state_as_of(const char *state, XLogRecPtr position)
+{
+	Size length = strlen(state);
+
+	if (XLogRecPtrIsInvalid(position) || length == 0 || state[length - 1] != '}')
+		return pstrdup(state);
+	return psprintf("%.*s,\"as_of\":" UINT64_FORMAT "}", static_cast<int>(length - 1), state, position);
 }
 
 void

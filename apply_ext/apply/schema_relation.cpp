@@ -91,43 +91,26 @@ first_relation(std::initializer_list<const state::Relation *> named)
 	return InvalidOid;
 }
 
-/* Whether the command made the relation, so that all its rows are in the stream. */
+/*
+ * Whether the command, or without one the transaction, made the relation, so that all its rows are in the stream. What another
+ * command brought into a publication may have rows from before, even if it was made in the same transaction.
+ */
 bool
 is_new(const SchemaWork &work, const state::Relation &theirs)
 {
-	if (theirs.created_here || theirs.relkind == 'p')
-		return true; /* a partitioned table has no rows of its own */
-	if (!work.command.captured || !work.command.tag.starts_with("CREATE "))
-		if (work.command.tag != "SELECT INTO")
-			return false;
+	const std::string &tag = work.command.tag;
+
+	if (!work.command.captured)
+		return theirs.created_here;
+	if (tag.starts_with("ALTER ") || tag.ends_with(" PUBLICATION"))
+		return false;
+	if (theirs.created_here)
+		return true;
 	for (const merge::TouchedObject &object : work.command.objects)
 		if (object.oid == theirs.name.oid && object.class_name == "pg_class" && object.subid == 0 &&
-		    (work.command.tag.starts_with("CREATE TABLE") || work.command.tag == "SELECT INTO" ||
-		     work.command.tag == "CREATE SCHEMA"))
+		    (tag.starts_with("CREATE TABLE") || tag == "SELECT INTO" || tag == "CREATE SCHEMA"))
 			return true;
 	return false;
-}
-
-/*
- * A published relation that the subscription does not know and that was not made in the stream: its rows must
- * be copied. What a person copied is taken after schemasync_resume().
- */
-Progress
-meet_unknown(SchemaWork &work, const state::Relation &theirs, const Sides &sides)
-{
-	merge::Operation operation;
-
-	operation.operation = "publish_table";
-	operation.object_type = "table";
-	operation.object_identity = sql::shown(theirs.name.schema, theirs.name.name);
-	operation.reason = Reason::MissingObject;
-	operation.change = "table " + operation.object_identity + " is published now";
-	operation.detail = "its rows from before are not in the stream and have to be copied";
-	operation.hint =
-	    "Make the table on the subscriber and copy its rows, as of the position of this transaction.\n"
-	    "SELECT schemasync_resume('{subscription}');";
-	work.changes.push_back(operation.change);
-	return do_operation(work, operation, place_of(work, sides, &theirs));
 }
 
 /* The local columns that the merge names, and by name what it left open, as pairs of attnums. */
@@ -207,7 +190,7 @@ merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation 
 	input.ours = sides.ours ? &*sides.ours : nullptr;
 	input.mapped = sides.mapped;
 	input.columns = sides.columns;
-	input.has_rows = sides.ours && may_have_rows(sides.ours->name.oid);
+	input.has_rows = sides.ours && !work.boundary.emptied && may_have_rows(sides.ours->name.oid);
 	input.resumed = work.resumed();
 	input.rows_follow = theirs != nullptr && have_carried_rows(work, *theirs);
 	input.descendants = work.descendants_of(theirs);
@@ -280,24 +263,16 @@ place_of(const SchemaWork &work, const Sides &sides, const state::Relation *thei
 	return place;
 }
 
-/* The rows were copied, with the shape they had then, at a later point of the stream than this message's. */
-bool
-is_before_copy(const SchemaWork &work, Oid publisher_oid)
-{
-	const auto *row = pg::call([&] { return catalog::load_relation(work.subscription.subid, publisher_oid); });
-	return row != nullptr && work.boundary.commit_lsn < row->sync_lsn;
-}
-
 bool
 is_current(const SchemaWork &work, const state::Relation &theirs)
 {
-	if (is_before_copy(work, theirs.name.oid))
+	if (is_passed_over(work, theirs.name.oid))
 		return true;
-	if (has_rewrite(work, theirs.name.oid) || theirs.fingerprint.empty())
+	if (has_rewrite(work, theirs.name.oid) || theirs.fingerprint.empty() || work.republished.count(theirs.name.oid) > 0)
 		return false;
 	const auto *row =
 	    pg::call([&] { return catalog::load_relation(work.subscription.subid, theirs.name.oid); });
-	return row != nullptr && has_fingerprint(row->base, theirs.fingerprint);
+	return row != nullptr && !is_removed(*row) && has_fingerprint(row->base, theirs.fingerprint);
 }
 
 bool
@@ -311,10 +286,15 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 		Sides sides = load_sides(work, theirs.value.name.oid, &theirs.value);
 		if (sides.row != nullptr && is_older(theirs.text, sides.row->base))
 			return true;
-		bool known = sides.row != nullptr || is_new(work, theirs.value) || (work.resumed() && sides.ours);
+		if (sides.row == nullptr ? !is_new(work, theirs.value) || has_waiting_parent(work, theirs.value)
+		                         : is_removed(*sides.row)) {
+			follow_unknown(work, theirs.value, sides.row);
+			return true;
+		}
+		if (republish(work, theirs.value, sides))
+			return true;
 		Progress progress = work.skipping ? Progress::Skip
-		                    : known       ? merge_relation_once(work, sides, &theirs.value, local_columns)
-		                                  : meet_unknown(work, theirs.value, sides);
+		                                  : merge_relation_once(work, sides, &theirs.value, local_columns);
 		if (progress == Progress::Later)
 			return false;
 		if (progress == Progress::Again)
@@ -334,8 +314,13 @@ apply_dropped_relation(SchemaWork &work, Oid publisher_oid)
 
 	for (;;) {
 		Sides sides = load_sides(work, publisher_oid, nullptr);
-		if (sides.row == nullptr)
+		if (sides.row == nullptr || work.boundary.commit_lsn < sides.row->sync_lsn)
 			return true;
+		/* never made here, or given up before: the subscriber's table is not the publisher's any more */
+		if (is_removed(*sides.row) || !OidIsValid(sides.row->relid)) {
+			pg::call([&] { catalog::delete_relation(work.subscription.subid, publisher_oid); });
+			return true;
+		}
 		Progress progress =
 		    work.skipping ? Progress::Skip : merge_relation_once(work, sides, nullptr, local_columns);
 		if (progress == Progress::Later)

@@ -112,7 +112,7 @@ on_rewrite(SchemaWork &work)
 	};
 	/* a person has looked at the rows; or they were copied later than this; or they are not applied here */
 	bool passed_over = (decision != nullptr && decision->resolution != nullptr) ||
-	                   is_before_copy(work, message.relation) || !known(message.relation);
+	                   is_passed_over(work, message.relation) || !known(message.relation);
 
 	if (message.carried)
 		begin_carry(message, !passed_over && known(message.published_as));

@@ -92,9 +92,9 @@ store_map(std::int64_t subid, const RelationTarget *target)
 
 /* The target of the rewritten relation, for the rows that come under the transient one's oid. */
 RelationTarget *
-find_carried_relation(std::int64_t subid, const Carried *carried)
+find_carried_relation(std::int64_t subid, const Carried *carried, Pass pass)
 {
-	RelationTarget *target = find_relation(subid, carried->published_as);
+	RelationTarget *target = find_relation(subid, carried->published_as, pass);
 	const CarryTarget *takes = find_carry_target(carried->published_as);
 
 	if (target == nullptr || takes == nullptr || !takes->by_key)
@@ -111,10 +111,10 @@ find_carried_relation(std::int64_t subid, const Carried *carried)
 } // namespace
 
 RelationTarget *
-find_relation(std::int64_t subid, Oid publisher_oid)
+find_relation(std::int64_t subid, Oid publisher_oid, Pass pass)
 {
 	if (const Carried *carried = find_carried(publisher_oid); carried != nullptr)
-		return find_carried_relation(subid, carried);
+		return find_carried_relation(subid, carried, pass);
 	const catalog::RelationRow *row = catalog::load_relation(subid, publisher_oid);
 
 	if (row == nullptr)
@@ -125,8 +125,9 @@ find_relation(std::int64_t subid, Oid publisher_oid)
 	target->relid = local_relid(row);
 	target->apply_all = strcmp(row->state, "ready") == 0 && XLogRecPtrIsInvalid(row->sync_lsn);
 	target->sync_lsn = row->sync_lsn;
-	if (strcmp(row->state, "init") == 0 || strcmp(row->state, "copying") == 0)
-		target->relid = InvalidOid; /* its rows come with the copy */
+	/* its rows come with the copy, or not at all; while the stream is read once more, those of the others came before */
+	if (strcmp(row->state, pass == Pass::CatchUp ? "catchup" : "ready") != 0)
+		target->relid = InvalidOid;
 	target->publisher_attnums =
 	    static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * (target->ncolumns + 1)));
 	target->local_attnums = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (target->ncolumns + 1)));

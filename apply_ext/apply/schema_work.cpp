@@ -11,6 +11,8 @@
 #include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/catalog/history.hpp"
+#include "apply_ext/catalog/relation.hpp"
+#include "apply_ext/worker/beside.hpp"
 
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
@@ -194,6 +196,21 @@ check_skip(const SchemaWork &work, merge::Operation &operation, const Place &pla
 	}
 }
 
+/* What is missing may be a table that is just being copied, or its rows: the worker then tries again after that. */
+void
+wait_for_copy(const SchemaWork &work, const merge::Operation &operation)
+{
+	if (work.boundary.pass != Pass::Stream ||
+	    !pg::call([&] { return catalog::is_any_copying(work.subscription.subid); }))
+		return;
+	pg::call([&] {
+		keep_waiting_tables(work.subscription.subid);
+		ereport(ERROR, (errcode(worker::waits_for_copy),
+		                errmsg("a schema change waits for the copy of a table: %s", operation.change.c_str()),
+		                errdetail("%s", operation.detail.c_str())));
+	});
+}
+
 /* An operation that cannot be done: as a person decided, later, or not at all. */
 Progress
 settle(SchemaWork &work, merge::Operation &operation, const Place &place)
@@ -202,6 +219,8 @@ settle(SchemaWork &work, merge::Operation &operation, const Place &place)
 	    (operation.reason == Reason::LocalDependents || operation.reason == Reason::MissingObject))
 		return Progress::Later;
 	const char *resolution = work.decision != nullptr && !work.decided ? work.decision->resolution : nullptr;
+	if (resolution == nullptr && (operation.reason == Reason::MissingObject || operation.reason == Reason::ApplyFailed))
+		wait_for_copy(work, operation);
 	if (resolution == nullptr || strcmp(resolution, "resumed") == 0 || strcmp(resolution, "satisfied") == 0)
 		refuse(work, operation, place);
 	if (strcmp(resolution, "skip") == 0) {

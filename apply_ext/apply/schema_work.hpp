@@ -18,7 +18,13 @@
 #include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/refusal.hpp"
 
+namespace schemasync::catalog {
+struct RelationRow;
+}
+
 namespace schemasync::apply {
+
+struct Sides;
 
 /* What an operation has to do after the carried rows. */
 struct AfterRows {
@@ -50,6 +56,7 @@ struct SchemaWork {
 	std::set<std::string>
 	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
+	std::set<Oid> republished = {};           /* the command put them into a publication, or changed how one has them */
 	Session *session = nullptr;           /* of the worker that the message came to */
 	std::vector<AfterRows> after_rows = {}; /* what waits for carried rows */
 
@@ -128,10 +135,28 @@ void forget_rewrite(TransactionId xid, Oid relation);
 
 /* Whether the relation's base is the state already. */
 bool is_current(const SchemaWork &work, const state::Relation &theirs);
-bool is_before_copy(const SchemaWork &work, Oid publisher_oid);
 /* Merges one relation and does what follows; false: try again after the other objects of the message. */
 bool apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs);
 bool apply_dropped_relation(SchemaWork &work, Oid publisher_oid);
+
+// ---- schema_publication.cpp ----
+
+/* Whether rows and states of the relation come with a copy, or wait for one (init, copying, catchup, needs_refresh). */
+bool is_waiting(const catalog::RelationRow &row);
+/* Whether the relation was followed until a publication gave it up. */
+bool is_removed(const catalog::RelationRow &row);
+/* Whether the message does not count for the relation: what it says came with a copy, or will. */
+bool is_passed_over(const SchemaWork &work, Oid publisher_oid);
+/* Whether a table above it is not here yet, because it is to be copied. */
+bool has_waiting_parent(const SchemaWork &work, const state::Relation &theirs);
+/* Before the transaction is given up to wait for a copy: see save_waiting_tables(). Leaf. */
+void keep_waiting_tables(std::int64_t subid);
+/* A table whose rows from before are not in the stream: it is copied, or waits for schemasync_refresh(). Throws Refused. */
+void follow_unknown(SchemaWork &work, const state::Relation &theirs, const catalog::RelationRow *row);
+/* A table that is published in another way, so that its rows have to be copied afresh. returns: whether it is one */
+bool republish(SchemaWork &work, const state::Relation &theirs, const Sides &sides);
+/* What a command on publications took in and gave up. Throws Refused. */
+void apply_membership(SchemaWork &work, const state::DdlMessage &message);
 
 // ---- schema_object.cpp ----
 

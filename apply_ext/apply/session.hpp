@@ -19,6 +19,8 @@
 #include "apply_ext/worker/progress.hpp"
 #include "apply_ext/worker/upstream.hpp"
 
+struct BackgroundWorkerHandle;
+
 namespace schemasync::apply {
 
 struct Spools;    /* streamed transactions, spool.hpp */
@@ -51,6 +53,25 @@ struct Group {
 	XLogRecPtr final_lsn;
 };
 
+/*
+ * The stream is read once more for tables that were copied beside it: from the snapshot of their copy to where it had come
+ * meanwhile. worker/beside.hpp
+ */
+struct CatchUp {
+	bool active;
+	bool done;             /* all of it was read */
+	XLogRecPtr until;      /* transactions that committed from here on belong to the stream proper */
+	const char *relations; /* publisher oids, with commas; in the session's context */
+};
+
+/* The copies beside the stream. */
+struct Beside {
+	::BackgroundWorkerHandle *worker; /* in the session's context; nullptr: none runs */
+	bool look;                             /* something may have become due */
+	TimestampTz next_look;                 /* ... or will be then; 0: not by itself */
+	int failures;                          /* copies that failed, one after the other */
+};
+
 /* How the streamed transaction that is being replayed ends. */
 struct Replay {
 	bool prepares;
@@ -74,6 +95,9 @@ struct Session {
 
 	worker::Upstream upstream;
 	worker::Progress progress;
+
+	CatchUp catch_up;
+	Beside beside;
 
 	RemoteTransaction remote;
 	Group group;

@@ -49,6 +49,19 @@ forget_skip(Session *session)
 	                     pg::compat::lsn_text(session->remote.final_lsn))));
 }
 
+/* How far the tables have come for which the stream is read once more. The origin stands where the others are. */
+void
+save_caught_up(Session *session, XLogRecPtr end_lsn)
+{
+	act_as_worker(session->relations->locals);
+	need_snapshot(session->relations->locals);
+	catalog::Internal internal = catalog::begin_internal();
+	catalog::run("UPDATE schemasync.relation SET sync_lsn = $2 WHERE subid = $1 AND state = 'catchup' AND sync_lsn < $2",
+	             {catalog::as_int8(session->subscription->subid), catalog::as_lsn(end_lsn)});
+	catalog::end_internal(internal);
+	drop_snapshot(session->relations->locals);
+}
+
 /* Everything is written and closed; the transaction can end. */
 void
 finish_rows(Session *session)
@@ -100,6 +113,11 @@ begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, Tr
 		                errmsg("the publisher began a transaction within another")));
 	forget_carries();
 	*remote = {};
+	/* it belongs to the stream proper, which goes on there */
+	if (session->catch_up.active && final_lsn >= session->catch_up.until) {
+		session->catch_up.done = true;
+		return;
+	}
 	remote->active = true;
 	remote->final_lsn = final_lsn;
 	remote->commit_time = commit_time;
@@ -165,7 +183,10 @@ commit_group(Session *session)
 	session->position.xid = group->xid;
 	session->position.lsn = group->final_lsn;
 	finish_rows(session);
-	worker::set_origin_position(group->end_lsn, group->commit_time);
+	if (session->catch_up.active)
+		save_caught_up(session, group->end_lsn);
+	else
+		worker::set_origin_position(group->end_lsn, group->commit_time);
 	CommitTransactionCommand();
 	session->position = position;
 	report_done(session, group->end_lsn, group->commit_time, group->count);

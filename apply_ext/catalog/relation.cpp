@@ -147,6 +147,37 @@ delete_relation(std::int64_t subid, Oid publisher_oid)
 	end_internal(internal);
 }
 
+void
+set_relation_state(std::int64_t subid, Oid publisher_oid, const char *state)
+{
+	Internal internal = begin_internal();
+
+	run("UPDATE schemasync.relation SET state = $3 WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subid), as_oid(publisher_oid), as_text(state)});
+	end_internal(internal);
+}
+
+void
+set_waiting(std::int64_t subid, Oid publisher_oid, const char *state)
+{
+	Internal internal = begin_internal();
+
+	run("UPDATE schemasync.relation SET state = $3, resync = relid <> 0 WHERE subid = $1 AND publisher_oid = $2",
+	    {as_int8(subid), as_oid(publisher_oid), as_text(state)});
+	end_internal(internal);
+}
+
+bool
+is_any_copying(std::int64_t subid)
+{
+	Internal internal = begin_internal();
+	bool any = run_latest("SELECT FROM schemasync.relation WHERE subid = $1 AND state IN ('init', 'copying', 'catchup') LIMIT 1",
+	                      {as_int8(subid)}) > 0;
+
+	end_internal(internal);
+	return any;
+}
+
 bool
 schema_is_followed(std::int64_t subid, const char *schema)
 {

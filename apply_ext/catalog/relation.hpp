@@ -32,7 +32,7 @@ struct RelationRow {
 	const char *base; /* the publisher's state last accepted, JSON of docs/wire.md */
 	int npairs;
 	const AttributePair *pairs;
-	const char *state; /* init, copying, catchup, ready, refused */
+	const char *state; /* init, copying, catchup, ready, needs_refresh, removed */
 	XLogRecPtr sync_lsn;
 	bool created; /* made by the initial copy and not finished: indexes and constraints follow the rows */
 };
@@ -51,6 +51,13 @@ void remap_relation(std::int64_t subid, Oid publisher_oid, Oid relid, const Attr
 
 void set_relation_created(std::int64_t subid, Oid publisher_oid, bool created);
 void delete_relation(std::int64_t subid, Oid publisher_oid);
+
+void set_relation_state(std::int64_t subid, Oid publisher_oid, const char *state);
+/* The table is to be copied afresh (state init) or waits for somebody to ask for that (needs_refresh). */
+void set_waiting(std::int64_t subid, Oid publisher_oid, const char *state);
+
+/* Whether a table is to be copied, is being copied, or has to catch up with the stream. */
+bool is_any_copying(std::int64_t subid);
 
 /* Whether the subscription knows a relation in the publisher's schema of that name. */
 bool schema_is_followed(std::int64_t subid, const char *schema);

@@ -27,7 +27,7 @@ namespace {
 constexpr char load_sql[] =
 	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
-	" options::text, copy_begun, objects_adopted, refresh_copy IS NOT NULL FROM schemasync.subscription WHERE subid = $1";
+	" options::text, copy_begun, refresh, coalesce(refresh_copy, true), objects_adopted, refresh_copy IS NOT NULL FROM schemasync.subscription WHERE subid = $1";
 
 bool
 flag(int column)
@@ -83,8 +83,10 @@ fill(Subscription *subscription, MemoryContext context)
 	subscription->schema_changes = result_text(0, 15, context);
 	subscription->options_text = result_text(0, 16, context);
 	subscription->copy_begun = flag(17);
-	subscription->objects_adopted = flag(18);
-	subscription->refreshing = flag(19);
+	subscription->refresh = flag(18);
+	subscription->refresh_copies = flag(19);
+	subscription->objects_adopted = flag(20);
+	subscription->refreshing = flag(21);
 }
 
 /* Whether the extension is in this database, so that its tables may be named. */
@@ -165,6 +167,14 @@ save_copy_begun(std::int64_t subid)
 }
 
 void
+save_objects_adopted(std::int64_t subid)
+{
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.subscription SET objects_adopted = true WHERE subid = $1", {as_int8(subid)});
+	end_internal(internal);
+}
+
+void
 save_copied(std::int64_t subid)
 {
 	Internal internal = begin_internal();
@@ -208,8 +218,8 @@ save_counters(std::int64_t subid, std::int64_t rows, std::int64_t transactions)
 	end_internal(internal);
 }
 
-void
-record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
+bool
+note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
 {
 	const char *message = error->message != nullptr ? error->message : "missing error text";
 	Internal internal = begin_internal();
@@ -230,7 +240,18 @@ record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo 
 		    {as_int8(subid), as_text(where->worker), as_text(unpack_sql_state(error->sqlerrcode)), as_text(message), as_text(error->detail),
 		     as_text(error->hint), as_text(error->context), as_text(where->relation), as_text(where->command), as_text(where->key),
 		     as_lsn(where->lsn), as_int8(where->xid)});
-	if (repeated == 0)
+	end_internal(internal);
+	return repeated == 0;
+}
+
+void
+record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where)
+{
+	const char *message = error->message != nullptr ? error->message : "missing error text";
+
+	bool news = note_error(subid, error, where);
+	Internal internal = begin_internal();
+	if (news)
 		tell("failed", subid, {{"message", message}, {"relation", where->relation}, {"command", where->command}});
 	run("UPDATE schemasync.subscription SET last_error = $2, state = 'failed',"
 	    " state_since = CASE WHEN state = 'failed' THEN state_since ELSE clock_timestamp() END WHERE subid = $1",
@@ -242,7 +263,8 @@ void
 resolve_errors(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	if (run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND resolved_at IS NULL", {as_int8(subid)}) > 0)
+	if (run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker <> 'copy' AND resolved_at IS NULL",
+	        {as_int8(subid)}) > 0)
 		tell("recovered", subid, {});
 	end_internal(internal);
 }

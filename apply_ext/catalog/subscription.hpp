@@ -50,6 +50,8 @@ struct Subscription {
 	const char *slot_name;
 	const char *origin_name; /* schemasync_<database oid>_<subid> */
 	bool create_slot, copy_schema, copy_data, enabled, drain;
+	bool refresh;        /* schemasync_refresh was called, and the copy worker has not seen to it yet */
+	bool refresh_copies; /* ... and rows of new tables are copied */
 	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
 	bool objects_adopted; /* those that ddl_classes names now */
 	bool refreshing;      /* the copy is that of schemasync_refresh */
@@ -73,6 +75,8 @@ bool needs_password(const Subscription &subscription);
 void save_copy_begun(std::int64_t subid);
 /* The initial copy is done: the slot exists, and the state becomes ready. */
 void save_copied(std::int64_t subid);
+/* What ddl_classes names was made, as far as it can be. */
+void save_objects_adopted(std::int64_t subid);
 
 /* Sets the lasting state (and last_error; nullptr clears it). Needs a transaction. */
 void save_state(std::int64_t subid, const char *state, const char *last_error);
@@ -91,6 +95,8 @@ struct ErrorContextInfo {
 	std::int64_t xid;
 };
 void record_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
+/* The same for an error that does not stand in the way of the subscription: its state stays. returns: whether it is a new one */
+bool note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
 /* After success: open errors get their resolved_at. */
 void resolve_errors(std::int64_t subid);
 

@@ -19,6 +19,7 @@ CREATE TABLE schemasync.subscription (
 	drain boolean NOT NULL DEFAULT false,  -- stop at drain_lsn
 	drain_lsn pg_lsn,
 	copied boolean NOT NULL DEFAULT false, -- the initial copy is done; false again while a refresh or resync is
+	refresh boolean NOT NULL DEFAULT false, -- schemasync_refresh was called: the copy worker compares what is published
 	refresh_copy boolean,                  -- of a refresh: whether rows of new tables are copied
 	copy_begun boolean NOT NULL DEFAULT false, -- a slot of the name may be there, made by a copy that was interrupted
 	objects_adopted boolean NOT NULL DEFAULT false, -- those of the classes that ddl_classes names are made, or found, here
@@ -42,7 +43,7 @@ CREATE TABLE schemasync.relation (
 	relid oid NOT NULL,                    -- the local relation; 0 when it was dropped here or is kept out by policy
 	base text NOT NULL,                    -- the publisher's state last accepted (docs/wire.md)
 	attmap smallint[] NOT NULL,            -- pairs: publisher attnum, local attnum
-	state text NOT NULL,                   -- init, copying, catchup, ready, refused
+	state text NOT NULL,                   -- init, copying, catchup, ready, needs_refresh, removed
 	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
 	copied_rows bigint NOT NULL DEFAULT 0,
 	resync boolean NOT NULL DEFAULT false, -- the copy first empties the table, in the same transaction

@@ -9,6 +9,7 @@
 #include "apply_ext/apply/session.hpp"
 #include "apply_ext/apply/spool.hpp"
 #include "apply_ext/apply/transaction.hpp"
+#include "apply_ext/worker/beside.hpp"
 #include "apply_ext/worker/copy.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "core/reason.hpp"
@@ -23,7 +24,6 @@ extern "C" {
 #include "postmaster/walwriter.h"
 #include "replication/walreceiver.h"
 #include "utils/backend_status.h"
-#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -44,28 +44,6 @@ constexpr long nap = 1000;
 constexpr long short_nap = 100;
 
 // ---- leaves: may ereport; plain data only ----
-
-void
-set_parameter(const char *name, const char *value)
-{
-	SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
-}
-
-void
-set_parameters(const catalog::Subscription *subscription)
-{
-	set_parameter("session_replication_role", "replica");
-	set_parameter("search_path", "");
-	set_parameter("synchronous_commit", subscription->options.synchronous_commit);
-	set_parameter("statement_timeout", "0");
-	set_parameter("lock_timeout", "0");
-	set_parameter("idle_in_transaction_session_timeout", "0");
-	/* how text values of the stream are to be read, and those converted by way of text */
-	set_parameter("datestyle", "ISO");
-	set_parameter("intervalstyle", "postgres");
-	set_parameter("extra_float_digits", "3");
-	set_parameter("bytea_output", "hex");
-}
 
 const catalog::Subscription *
 load(std::int64_t subid)
@@ -137,12 +115,14 @@ open_stream(Session *session)
 	} else {
 		from = current_progress();
 	}
+	if (session->catch_up.active)
+		from = catch_up_from(session);
 	session->progress.received = from;
 	session->progress.told_write = session->progress.told_flush = session->progress.told_received =
 	    InvalidXLogRecPtr;
 	session->progress.received_at = GetCurrentTimestamp();
 	session->progress.asked = false;
-	start_stream(&session->upstream, *session->subscription, from, session->binary);
+	start_stream(&session->upstream, *session->subscription, from, session->binary, session->catch_up.relations);
 	session->opened_at = GetCurrentTimestamp();
 	set_state(session->subscription->drain ? State::Draining : State::Streaming);
 	pgstat_report_activity(STATE_IDLE, nullptr);
@@ -193,6 +173,17 @@ reload(Session *session)
 	session->position.subscription = subscription->name;
 	if (subscription->drain)
 		set_state(State::Draining);
+}
+
+/* The stream is to be read once more, or that is over. */
+void
+reopen_stream(Session *session)
+{
+	apply::commit_group(session);
+	close_stream(session);
+	if (session->catch_up.done)
+		end_catch_up(session);
+	open_stream(session);
 }
 
 /* Everything up to drain_lsn is applied: says so to the publisher, for good, and ends. */
@@ -282,10 +273,18 @@ rest(Session *session)
 		AcceptInvalidationMessages();
 		if (reload_requested())
 			reload(session);
-		report_applied(progress->received, 0);
+		if (session->catch_up.active)
+			session->catch_up.done = session->catch_up.done || progress->received >= session->catch_up.until;
+		else
+			report_applied(progress->received, 0);
+		if (session->catch_up.done || tend_beside(session)) {
+			reopen_stream(session);
+			return;
+		}
 		apply::at_rest(session);
 		store_counters(true);
-		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn)
+		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn &&
+		    !is_copying_beside(session))
 			end_drained(session);
 	}
 
@@ -368,6 +367,8 @@ pump(Session *session)
 		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
 			return;
 		MemoryContextReset(session->message);
+		if (session->catch_up.done)
+			reopen_stream(session);
 	}
 }
 
@@ -377,7 +378,7 @@ after_schema(Session *session, bool changed)
 	apply::drop_snapshot(session->relations->locals);
 	apply::forget_mappings(session->relations);
 	if (changed)
-		session->group.ends = true;
+		session->group.ends = session->beside.look = true;
 	session->remote.rows++;
 	session->position.command = nullptr;
 	MemoryContextSwitchTo(session->message);
@@ -429,6 +430,15 @@ goes_on(Session *session, const ErrorData *error)
 	/* the current transaction counts as soon as it is complete */
 	bool group = session->group.open && session->group.count > (session->remote.active ? 0 : 1);
 
+	if (error != nullptr && error->sqlerrcode == waits_for_copy && may_wait_for_copies(session)) {
+		apply::abort_local(session);
+		close_stream(session);
+		MemoryContextReset(session->error);
+		apply::save_waiting_tables(session->subscription->subid);
+		session->beside.look = true;
+		wait_for_copies(session);
+		return true;
+	}
 	if (!group && !session->wants_text)
 		return false;
 	ereport(LOG, (errmsg("subscription \"%s\" begins its stream again: %s", session->subscription->name,
@@ -472,11 +482,16 @@ explain_identity(const ErrorData *error, apply::Refused *refused)
 void
 stream(Session *session)
 {
-	pg::call([&] { open_stream(session); });
+	pg::call([&] {
+		if (session->beside.look && session->has_origin)
+			(void) tend_beside(session);
+		open_stream(session);
+	});
 	for (;;) {
 		pg::call([&] { pump(session); });
 		const apply::RemoteTransaction &remote = session->remote;
-		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal,
+		                         session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
 		MemoryContextSwitchTo(session->error);
 		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix,
 		                                        session->schema_content, boundary, session);
@@ -539,6 +554,7 @@ schemasync_apply_main(Datum argument)
 			ErrorData *error = raised.data;
 			pg::call([&] { worker::fail_worker(error, nullptr); });
 		}
+		worker::begin_beside(session);
 		apply::push_error_context(&session->position);
 		worker::run(session);
 	});

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/catalog/relation.hpp"
 #include "apply_ext/worker/copy.hpp"
 #include "apply_ext/worker/copy_source.hpp"
 #include "apply_ext/worker/shared.hpp"
@@ -52,6 +53,15 @@ namespace {
 struct Known {
 	Oid publisher_oid;
 	bool needs_rows, resync;
+	bool adopted; /* it has a base and a local table */
+	bool removed; /* it was given up */
+};
+
+/* How the copy goes on. */
+enum class Mode : unsigned char {
+	First,   /* a new subscription */
+	Resumed, /* the slot holds the stream for all tables, and it waits */
+	Beside,  /* the stream goes on meanwhile */
 };
 
 // ---- leaves: may ereport; plain data only ----
@@ -93,10 +103,12 @@ load_known(std::int64_t subid, int *count)
 	bool isnull = true;
 	Internal internal = begin_internal();
 	std::uint64_t rows =
-		run("SELECT publisher_oid, state IN ('init', 'copying'), resync FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
+		run("SELECT publisher_oid, state IN ('init', 'copying'), resync, relid <> 0, state = 'removed'"
+		    " FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
 	Known *all = static_cast<Known *>(MemoryContextAllocZero(context, sizeof(Known) * (rows + 1)));
 	for (std::uint64_t i = 0; i < rows; i++)
-		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), DatumGetBool(result(i, 2, &isnull)), DatumGetBool(result(i, 3, &isnull))};
+		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), DatumGetBool(result(i, 2, &isnull)), DatumGetBool(result(i, 3, &isnull)),
+		          DatumGetBool(result(i, 4, &isnull)), DatumGetBool(result(i, 5, &isnull))};
 	end_internal(internal);
 	*count = static_cast<int>(rows);
 	return all;
@@ -166,9 +178,16 @@ save_slot_made(std::int64_t subid)
 	end_internal(internal);
 }
 
+/* Whether a table has rows to copy: ancestors and partitions that travel through others have none of their own. */
+bool
+has_rows_of_its_own(const SourceTable &table)
+{
+	return table.published && (table.relkind != 'p' || table.via_root);
+}
+
 /* The bases of tables that are not known yet, and the tables themselves where the schema is copied. Returns how many. */
 int
-adopt_new(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
+adopt_new(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown, Mode mode)
 {
 	const SourceTable **tables =
 		static_cast<const SourceTable **>(palloc0(sizeof(SourceTable *) * static_cast<Size>(source.count + 1)));
@@ -176,17 +195,17 @@ adopt_new(const catalog::Subscription &subscription, const Source &source, const
 
 	for (int i = 0; i < source.count; i++) {
 		const SourceTable &table = source.tables[i];
-		if (find_known(known, nknown, table.oid) == nullptr && (!table.below || subscription.copy_schema))
+		const Known *one = find_known(known, nknown, table.oid);
+		if (table.wanted && (one == nullptr || !one->adopted) && (!table.below || subscription.copy_schema))
 			tables[count++] = &table;
 	}
 	if (count == 0)
 		return 0;
 	States states = describe_tables(source, tables, count);
 	apply::adopt_states(subscription, states.types, states.ntypes, states.relations, states.nrelations, subscription.copy_schema,
-	                    source.position, subscription.copy_data ? "init" : "ready");
-	/* ancestors and partitions that travel through others have no rows to copy */
-	for (int i = 0; subscription.copy_data && i < count; i++) {
-		if (!tables[i]->published || (tables[i]->relkind == 'p' && !tables[i]->via_root))
+	                    source.position, subscription.copy_data || mode == Mode::Beside ? "init" : "ready");
+	for (int i = 0; subscription.copy_data && mode != Mode::Beside && i < count; i++) {
+		if (!has_rows_of_its_own(*tables[i]))
 			set_table_state(subscription, tables[i]->oid, "ready", InvalidXLogRecPtr, 0);
 	}
 	return count;
@@ -208,22 +227,20 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, b
 	                         !subscription.refreshing);
 }
 
-/* Tables that the publications no longer hold are forgotten, so that they are copied anew should they come back. */
+/* Tables that the publications no longer hold are given up; they are copied anew should they come back. */
 void
-forget_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
+give_up_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
 {
-	using namespace catalog;
-
 	for (int i = 0; i < nknown; i++) {
 		bool there = false;
 		for (int j = 0; j < source.count && !there; j++)
 			there = source.tables[j].oid == known[i].publisher_oid;
-		if (there)
+		if (there || known[i].removed)
 			continue;
-		Internal internal = begin_internal();
-		run("DELETE FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
-		    {as_int8(subscription.subid), as_oid(known[i].publisher_oid)});
-		end_internal(internal);
+		if (known[i].adopted)
+			set_table_state(subscription, known[i].publisher_oid, "removed", InvalidXLogRecPtr, 0);
+		else
+			catalog::delete_relation(subscription.subid, known[i].publisher_oid);
 	}
 }
 
@@ -338,10 +355,10 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 
 /*
  * Brings a table whose copy was interrupted to the shape that it has in the new snapshot, as a change of the stream would. From then on
- * the stream's older states of it are passed over (apply::is_before_copy), and its older rows too.
+ * the stream's older states of it are passed over (apply::is_passed_over), and its older rows too.
  */
 void
-level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, Mode mode, bool emptied)
 {
 	char *content = describe_table(source, table);
 	apply::Refused refused = {};
@@ -349,7 +366,8 @@ level_table(const catalog::Subscription &subscription, const Source &source, con
 
 	if (content == nullptr)
 		return;
-	apply::Boundary boundary = {source.position, GetCurrentTimestamp(), InvalidTransactionId, 0};
+	apply::Pass pass = mode == Mode::Beside ? apply::Pass::Beside : apply::Pass::Copy;
+	apply::Boundary boundary = {source.position, GetCurrentTimestamp(), InvalidTransactionId, 0, pass, emptied};
 	pg::entry([&] {
 		try {
 			(void) apply::on_schema_message(subscription, "schemasync.state", content, boundary);
@@ -360,7 +378,7 @@ level_table(const catalog::Subscription &subscription, const Source &source, con
 	});
 	if (is_refused)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("table \"%s.%s\" was altered on the publisher while its copy was interrupted, and the change is refused: %s",
+		                errmsg("table \"%s.%s\" was altered on the publisher before its copy, and the change is refused: %s",
 		                       table.schema, table.name, refused.reason),
 		                refused.changes != nullptr ? errdetail_internal("%s", refused.changes) : 0,
 		                refused.hint != nullptr ? errhint("%s", refused.hint) : 0));
@@ -379,32 +397,82 @@ clear_table(Relation relation)
 	SPI_finish();
 }
 
+/*
+ * The rows of a table that was emptied are gone for whoever reads it after this transaction only; so until it commits, readers see what was
+ * there, and an error leaves that.
+ */
+bool
+empty_target(const catalog::Subscription &subscription, Oid publisher_oid)
+{
+	Target target = load_target(subscription.subid, publisher_oid);
+
+	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
+		return false;
+	Relation relation = table_open(target.relid, RowExclusiveLock);
+	catalog::Internal saved = {};
+	become_owner(subscription, relation, &saved);
+	clear_table(relation);
+	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+	table_close(relation, NoLock);
+	CommandCounterIncrement();
+	return true;
+}
+
+/* The state that was set when the copy began must still be there: else the table was dropped or given up meanwhile. */
+void
+set_caught(const catalog::Subscription &subscription, const SourceTable &table, XLogRecPtr position, std::int64_t rows)
+{
+	using namespace catalog;
+
+	Internal internal = begin_internal();
+	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'catchup', sync_lsn = $3, copied_rows = greatest(copied_rows, $4),"
+	                          " resync = false WHERE subid = $1 AND publisher_oid = $2 AND state = 'copying'",
+	                          {as_int8(subscription.subid), as_oid(table.oid), as_lsn(position), as_int8(rows)});
+	end_internal(internal);
+	if (found == 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("table \"%s.%s\" is not to be copied any more", table.schema, table.name)));
+}
+
+std::int64_t
+fill_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+{
+	Target target = load_target(subscription.subid, table.oid);
+	std::int64_t rows = 0;
+
+	if (!OidIsValid(target.relid))
+		return 0;
+	Relation relation = table_open(target.relid, RowExclusiveLock);
+	Plan plan = plan_columns(subscription, source, table, target, relation);
+	catalog::Internal saved = {};
+	become_owner(subscription, relation, &saved);
+	rows = copy_rows(source, table, plan, relation);
+	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+	table_close(relation, NoLock);
+	CommandCounterIncrement();
+	return rows;
+}
+
 /* Step 3 for one table, in a transaction of its own. */
 void
-copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, bool resumed, bool clear)
+copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, Mode mode, const Known &known)
 {
+	/* a refresh without rows still takes up what is new, from the snapshot on */
+	bool with_rows = mode != Mode::Beside || (has_rows_of_its_own(table) && (subscription.refresh_copies || known.resync));
+
 	begin();
 	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
 	commit();
 
 	begin();
-	if (resumed)
-		level_table(subscription, source, table);
-	Target target = load_target(subscription.subid, table.oid);
-	std::int64_t rows = 0;
-	if (OidIsValid(target.relid)) {
-		Relation relation = table_open(target.relid, RowExclusiveLock);
-		Plan plan = plan_columns(subscription, source, table, target, relation);
-		catalog::Internal saved = {};
-		become_owner(subscription, relation, &saved);
-		if (clear)
-			clear_table(relation);
-		rows = copy_rows(source, table, plan, relation);
-		SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
-		table_close(relation, NoLock);
-		CommandCounterIncrement();
-	}
-	set_table_state(subscription, table.oid, "ready", source.position, rows);
+	bool emptied = with_rows && known.resync && empty_target(subscription, table.oid);
+	if (mode == Mode::Resumed || (mode == Mode::Beside && known.adopted))
+		level_table(subscription, source, table, mode, emptied);
+	std::int64_t rows = with_rows ? fill_table(subscription, source, table) : 0;
+	if (mode == Mode::Beside)
+		set_caught(subscription, table, source.position, rows);
+	else
+		set_table_state(subscription, table.oid, "ready", source.position, rows);
 	apply::finish_created(subscription, table.oid);
 	commit();
 	count_applied(rows, 0);
@@ -434,7 +502,7 @@ begin_copy(const catalog::Subscription &subscription)
 	Source *source = open_source(subscription, slot_use(subscription));
 	begin();
 	adopt_objects(subscription, *source, true);
-	(void) adopt_new(subscription, *source, nullptr, 0);
+	(void) adopt_new(subscription, *source, nullptr, 0, Mode::First);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
 	commit();
@@ -450,8 +518,8 @@ resume_copy(const catalog::Subscription &subscription)
 
 	begin();
 	Known *known = load_known(subscription.subid, &count);
-	forget_unpublished(subscription, *source, known, count);
-	(void) adopt_new(subscription, *source, known, count);
+	give_up_unpublished(subscription, *source, known, count);
+	(void) adopt_new(subscription, *source, known, count, Mode::Resumed);
 	commit();
 	return source;
 }
@@ -470,7 +538,7 @@ is_adopted(std::int64_t subid)
 }
 
 void
-copy_pending(const catalog::Subscription &subscription, const Source &source, bool resumed, MemoryContext context)
+copy_pending(const catalog::Subscription &subscription, const Source &source, Mode mode, MemoryContext context)
 {
 	int count = 0;
 
@@ -482,19 +550,88 @@ copy_pending(const catalog::Subscription &subscription, const Source &source, bo
 		const SourceTable &table = source.tables[i];
 		const Known *one = find_known(known, count, table.oid);
 		MemoryContextSwitchTo(context);
-		if (one == nullptr)
+		if (one == nullptr || !table.wanted)
 			continue;
-		if (one->needs_rows && !XLogRecPtrIsInvalid(source.position)) {
-			copy_table(subscription, source, table, resumed, one->resync);
+		if (one->needs_rows && one->adopted && !XLogRecPtrIsInvalid(source.position)) {
+			copy_table(subscription, source, table, mode, *one);
 			continue;
 		}
+		if (mode == Mode::Beside)
+			continue;
 		begin();
 		apply::finish_created(subscription, table.oid);
 		commit();
 	}
 }
 
+/* What the copy beside the stream takes: what waits for its rows; of a refresh, what is not known; and unpublished tables above. */
+struct Choice {
+	const Known *known;
+	int count;
+	bool refresh;
+};
+
+bool
+is_chosen(const SourceTable &table, const void *argument)
+{
+	const Choice *choice = static_cast<const Choice *>(argument);
+	const Known *one = find_known(choice->known, choice->count, table.oid);
+
+	if (one != nullptr)
+		return one->needs_rows || (choice->refresh && one->removed);
+	return choice->refresh || (!table.published && !table.below);
+}
+
+/* Bases and tables of what is new, and the end of what is no longer published. */
+void
+adopt_beside(const catalog::Subscription &subscription, const Source &source, const Choice &choice)
+{
+	using namespace catalog;
+
+	begin();
+	if (subscription.refresh)
+		give_up_unpublished(subscription, source, choice.known, choice.count);
+	for (int i = 0; subscription.refresh && i < source.count; i++) {
+		const Known *one = find_known(choice.known, choice.count, source.tables[i].oid);
+		if (one != nullptr && one->removed)
+			set_waiting(subscription.subid, one->publisher_oid, "init");
+	}
+	if (subscription.refresh)
+		adopt_objects(subscription, source, true);
+	(void) adopt_new(subscription, source, choice.known, choice.count, Mode::Beside);
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.subscription SET refresh = false, refresh_copy = NULL WHERE subid = $1 AND refresh", {as_int8(subscription.subid)});
+	end_internal(internal);
+	commit();
+}
+
 } // namespace
+
+void
+copy_beside(const catalog::Subscription &subscription)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext saved = MemoryContextSwitchTo(context);
+	Choice choice = {nullptr, 0, subscription.refresh};
+
+	begin();
+	MemoryContextSwitchTo(context);
+	choice.known = load_known(subscription.subid, &choice.count);
+	commit();
+	MemoryContextSwitchTo(context);
+	Source *source = open_source(subscription, SlotUse::Temporary, is_chosen, &choice);
+	adopt_beside(subscription, *source, choice);
+	copy_pending(subscription, *source, Mode::Beside, context);
+	if (subscription.refresh && !subscription.objects_adopted) {
+		begin();
+		adopt_objects(subscription, *source, false);
+		catalog::save_objects_adopted(subscription.subid);
+		commit();
+	}
+	close_source(source);
+	MemoryContextSwitchTo(saved);
+	MemoryContextDelete(context);
+}
 
 void
 initial_copy(const catalog::Subscription &subscription)
@@ -505,7 +642,7 @@ initial_copy(const catalog::Subscription &subscription)
 
 	MemoryContextSwitchTo(context);
 	Source *source = resumed ? resume_copy(subscription) : begin_copy(subscription);
-	copy_pending(subscription, *source, resumed, context);
+	copy_pending(subscription, *source, resumed ? Mode::Resumed : Mode::First, context);
 
 	begin();
 	adopt_objects(subscription, *source, false);

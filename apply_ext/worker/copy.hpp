@@ -21,4 +21,10 @@ namespace schemasync::worker {
  */
 void initial_copy(const catalog::Subscription &subscription);
 
+/*
+ * In the copy worker: what is to be copied beside the stream (beside.hpp), from one new snapshot, in transactions of its own. On return each
+ * table that was copied is in the state 'catchup'.
+ */
+void copy_beside(const catalog::Subscription &subscription);
+
 } // namespace schemasync::worker

@@ -78,7 +78,7 @@ constexpr char tables_sql[] =
 	" ORDER BY d.depth, c.oid";
 
 void
-list_tables(Source *source, const catalog::Subscription &subscription)
+list_tables(Source *source, const catalog::Subscription &subscription, Selection selection, const void *argument)
 {
 	char *array = publication_array(subscription);
 	char *sql = psprintf(tables_sql, array, array);
@@ -89,7 +89,8 @@ list_tables(Source *source, const catalog::Subscription &subscription)
 	for (int i = 0; i < rows.count; i++) {
 		char **row = rows.values[i];
 		source->tables[i] = {static_cast<Oid>(strtoul(row[0], nullptr, 10)), row[1], row[2], row[3][0], row[4], row[5],
-		                     row[6][0] == 't', row[7][0] == 't', row[8][0] == 't'};
+		                     row[6][0] == 't', row[7][0] == 't', row[8][0] == 't', true};
+		source->tables[i].wanted = selection == nullptr || selection(source->tables[i], argument);
 	}
 }
 
@@ -104,8 +105,9 @@ lock_tables(const Source &source)
 	initStringInfo(&sql);
 	for (int i = 0; i < source.count; i++) {
 		const SourceTable &table = source.tables[i];
-		appendStringInfo(&sql, "%s ONLY %s", sql.len == 0 ? "LOCK TABLE" : ",", quote_qualified_identifier(table.schema, table.name));
-		if (i + 1 < source.count && (i + 1) % names_at_once != 0)
+		if (table.wanted)
+			appendStringInfo(&sql, "%s ONLY %s", sql.len == 0 ? "LOCK TABLE" : ",", quote_qualified_identifier(table.schema, table.name));
+		if (sql.len == 0 || (i + 1 < source.count && (i + 1) % names_at_once != 0))
 			continue;
 		appendStringInfoString(&sql, " IN ACCESS SHARE MODE");
 		const char *state = try_query(source.sql, sql.data, &rows, &message);
@@ -128,8 +130,10 @@ shape_sql(const Source &source)
 	StringInfoData oids;
 
 	initStringInfo(&oids);
-	for (int i = 0; i < source.count; i++)
-		appendStringInfo(&oids, "%s%u", i == 0 ? "" : ",", source.tables[i].oid);
+	for (int i = 0; i < source.count; i++) {
+		if (source.tables[i].wanted)
+			appendStringInfo(&oids, "%s%u", oids.len == 0 ? "" : ",", source.tables[i].oid);
+	}
 	return psprintf("WITH o AS MATERIALIZED (SELECT pg_catalog.unnest('{%s}'::pg_catalog.oid[]) AS oid)"
 	                " SELECT pg_catalog.md5(coalesce(pg_catalog.string_agg(x, ',' ORDER BY x), '')) FROM ("
 	                " SELECT pg_catalog.concat_ws(':', 'c', c.oid, c.xmin, c.relfilenode) FROM o JOIN pg_catalog.pg_class c USING (oid)"
@@ -173,7 +177,7 @@ make_slot(Publisher *replication, const catalog::Subscription &subscription, Slo
 
 /* One attempt. returns: false when the schema moved between the snapshot and the locks */
 bool
-try_source(Source *source, const catalog::Subscription &subscription, SlotUse use)
+try_source(Source *source, const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument)
 {
 	bool need_password = catalog::needs_password(subscription);
 	Publisher *replication = nullptr;
@@ -185,7 +189,7 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 	}
 	source->sql = connect(subscription.conninfo, Protocol::Sql, subscription.name, need_password);
 	begin_snapshot(source, snapshot);
-	list_tables(source, subscription);
+	list_tables(source, subscription, selection, argument);
 	bool same = lock_tables(*source);
 	if (same && replication != nullptr) {
 		/* the replication connection sees what is there now, the other one what was there at the snapshot */
@@ -259,11 +263,11 @@ release_chunk()
 } // namespace
 
 Source *
-open_source(const catalog::Subscription &subscription, SlotUse use)
+open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument)
 {
 	for (int attempt = 1; attempt <= most_attempts; attempt++) {
 		Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
-		if (try_source(source, subscription, use)) {
+		if (try_source(source, subscription, use, selection, argument)) {
 			Rows rows = query(source->sql, "SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e"
 			                               " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'schemasync'");
 			if (rows.count == 0)
@@ -277,7 +281,7 @@ open_source(const catalog::Subscription &subscription, SlotUse use)
 		CHECK_FOR_INTERRUPTS();
 	}
 	ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-	                errmsg("the publisher's tables were altered again and again while the initial copy began")));
+	                errmsg("the publisher's tables were altered again and again while the copy began")));
 	pg_unreachable();
 }
 
@@ -287,7 +291,7 @@ open_listing(const catalog::Subscription &subscription)
 	Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
 
 	source->sql = connect(subscription.conninfo, Protocol::Sql, subscription.name, catalog::needs_password(subscription));
-	list_tables(source, subscription);
+	list_tables(source, subscription, nullptr, nullptr);
 	return source;
 }
 

@@ -24,6 +24,7 @@ struct SourceTable {
 	char *filter;  /* SQL; nullptr: all rows */
 	bool published, via_root;
 	bool below;    /* a partition below a published root: its rows travel as the root's, and it need not be there */
+	bool wanted;   /* locked, and described or copied */
 };
 
 struct Source {
@@ -41,12 +42,16 @@ enum class SlotUse : unsigned char {
 	None,      /* no rows are copied from a slot that is there already */
 };
 
+/* Says of a table whether it is wanted. */
+using Selection = bool (*)(const SourceTable &table, const void *argument);
+
 /*
- * Opens the snapshot and locks what is published in it, so that neither rows nor shapes move until the source is closed.
+ * Opens the snapshot and locks what is published in it and selected (nullptr: all), so that neither rows nor shapes move until the
+ * source is closed.
  *
  * returns: palloc'd in the current context, which owns the connection
  */
-Source *open_source(const catalog::Subscription &subscription, SlotUse use);
+Source *open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection = nullptr, const void *argument = nullptr);
 void close_source(Source *source);
 
 /* What is published, without a snapshot or locks: a connection in no transaction. */

@@ -119,14 +119,15 @@ send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool for
 	if (!force && !news && !due)
 		return;
 
+	XLogRecPtr confirmed = progress->holding ? Min(flushed, progress->hold) : flushed;
 	protocol::StatusUpdate reply =
-	    protocol::status_update(progress->received, flushed, written, now, request);
+	    protocol::status_update(progress->received, confirmed, Max(confirmed, written), now, request);
 	send_reply(upstream, {reply.data(), reply.size()});
 	progress->told_write = written;
 	progress->told_flush = flushed;
 	progress->told_received = progress->received;
 	progress->told_at = now;
-	report_confirmed(flushed);
+	report_confirmed(confirmed);
 }
 
 void

@@ -24,6 +24,10 @@ struct Progress {
 	XLogRecPtr told_write, told_flush, told_received;
 	TimestampTz told_at;
 
+	/* Nothing later than `hold` is confirmed: the stream will be read once more from there. */
+	bool holding;
+	XLogRecPtr hold;
+
 	bool committed; /* something was, in this run */
 	/* commits that may not be durable yet: a ring in the worker's context */
 	Mapping *pending;

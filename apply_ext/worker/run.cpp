@@ -17,6 +17,7 @@ extern "C" {
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -134,6 +135,12 @@ clear_failure()
 	CommitTransactionCommand();
 }
 
+void
+set_parameter(const char *name, const char *value)
+{
+	SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 [[noreturn]] void
 rest(State state)
 {
@@ -192,6 +199,22 @@ begin_worker(Datum argument)
 	was_failed = strcmp(subscription->state, "failed") == 0;
 	pgstat_report_appname(psprintf("schemasync apply %s", subscription->name));
 	return subscription;
+}
+
+void
+set_parameters(const catalog::Subscription *subscription)
+{
+	set_parameter("session_replication_role", "replica");
+	set_parameter("search_path", "");
+	set_parameter("synchronous_commit", subscription->options.synchronous_commit);
+	set_parameter("statement_timeout", "0");
+	set_parameter("lock_timeout", "0");
+	set_parameter("idle_in_transaction_session_timeout", "0");
+	/* how text values of the stream are to be read, and those converted by way of text */
+	set_parameter("datestyle", "ISO");
+	set_parameter("intervalstyle", "postgres");
+	set_parameter("extra_float_digits", "3");
+	set_parameter("bytea_output", "hex");
 }
 
 void
@@ -324,6 +347,8 @@ report_confirmed(XLogRecPtr lsn)
 void
 count_applied(std::int64_t rows, std::int64_t transactions)
 {
+	if (own == nullptr)
+		return; /* a copy worker has no slot of its own */
 	SpinLockAcquire(&own->mutex);
 	own->rows += rows;
 	own->transactions += transactions;

@@ -70,6 +70,9 @@ struct Where {
 };
 [[noreturn]] void fail_worker(ErrorData *error, const Where *where);
 
+/* What the session of a worker runs under: a replica's, in which text reads as the stream writes it. */
+void set_parameters(const catalog::Subscription *subscription);
+
 Oid own_database();
 std::int64_t own_subscription();
 

@@ -103,7 +103,8 @@ append_literal(StringInfo out, const char *name, const char *value)
 }
 
 char *
-start_command(const catalog::Subscription &subscription, int server_version, XLogRecPtr from, bool binary)
+start_command(const catalog::Subscription &subscription, int server_version, XLogRecPtr from, bool binary,
+              const char *relations)
 {
 	StringInfoData command;
 	int protocol = server_version >= 160000 ? 4 : 3;
@@ -128,6 +129,8 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 	append_literal(&command, "schemasync", "1");
 	append_literal(&command, "rewrites",
 	               subscription.options.policy.rewrites == Choice::Carry ? "carry" : "refuse");
+	if (relations != nullptr)
+		append_literal(&command, "relations", relations);
 	appendStringInfoChar(&command, ')');
 	return command.data;
 }
@@ -195,7 +198,8 @@ raise_end_of_stream(PGconn *connection)
 } // namespace
 
 void
-start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from, bool binary)
+start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from, bool binary,
+             const char *relations)
 {
 	MemoryContext saved = MemoryContextSwitchTo(upstream->context);
 	char *application = psprintf("schemasync apply %s", subscription.name);
@@ -208,7 +212,7 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 		query(upstream->publisher, setting);
 	check_identity(upstream->publisher, subscription, from);
 
-	char *command = start_command(subscription, upstream->server_version, from, binary);
+	char *command = start_command(subscription, upstream->server_version, from, binary, relations);
 	if (PQsendQuery(connection, command) == 0)
 		raise_publisher_error(connection, nullptr, "could not start the stream");
 	PGresult *result = next_result(connection, "could not start the stream");

@@ -28,11 +28,12 @@ struct Upstream {
  * Connects, checks that the publisher is still the one that the subscription was made with, and starts the
  * stream.
  *
- * from:   position; 0 leaves it to the slot
+ * from:      position; 0 leaves it to the slot
+ * relations: publisher oids with commas: rows of these alone; nullptr: of all
  * errors: the publisher's, or connection_failure
  */
 void start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from,
-                  bool binary);
+                  bool binary, const char *relations);
 
 /* Whether start_stream() raised this because the publisher is not the server, or not the history, of before. */
 bool is_identity_lost(const ErrorData *error);

@@ -56,6 +56,14 @@ constinit const std::array<OperationInfo, static_cast<std::size_t>(Op::count_)> 
      "the type is there", "missing_object", exclusive, "", quiet, 0},
     {Op::RewriteRows, "rewrite_rows", "table", "rewrite notice", "refuse", "rewrites = carry",
      "rewrite_unproven", exclusive, "rewrite", critical, 0},
+    {Op::PublishTable, "publish_table", "table", table_oid, "forward",
+     "auto_refresh: made and copied beside the stream; else it waits for schemasync_refresh", "policy_refuse", "", "", quiet,
+     0},
+    {Op::UnpublishTable, "unpublish_table", "table", table_oid, "ignore", "the table stays, and is left alone", "", "", "",
+     warn, 0},
+    {Op::RepublishTable, "republish_table", "table", table_oid, "forward",
+     "auto_refresh: all rows are copied afresh beside the stream; else it waits for schemasync_refresh", "policy_refuse",
+     "ROW EXCLUSIVE", "copy", warn, 0},
 
     {Op::AddColumn, "add_column", "column", "new attnum", "forward",
      "no default or an immutable one; a stable one pinned to the publisher's stored value; volatile, serial "

@@ -32,6 +32,9 @@ enum class Op : std::uint8_t {
 	ChangeParents,
 	ChangeTableType,
 	RewriteRows,
+	PublishTable,
+	UnpublishTable,
+	RepublishTable,
 	/* columns */
 	AddColumn,
 	DropColumn,

@@ -314,10 +314,18 @@ read_state_message(const Node &node)
 DdlMessage
 read_ddl_message(const Node &node)
 {
-	return {read_command(node), read_documents<Schema, read_schema>(node, "schemas"),
-	        read_documents<Type, read_type>(node, "types"),
-	        read_documents<Relation, read_relation>(node, "relations"),
-	        read_documents<Definition, read_definition>(node, "definitions")};
+	DdlMessage message{read_command(node), read_documents<Schema, read_schema>(node, "schemas"),
+	                   read_documents<Type, read_type>(node, "types"),
+	                   read_documents<Relation, read_relation>(node, "relations"),
+	                   read_documents<Definition, read_definition>(node, "definitions")};
+	if (node.has("published")) {
+		message.published.emplace();
+		node.each("published", [&](const Node &table) { message.published->push_back(read_name(table)); });
+	}
+	node.each("above", [&](const Node &table) { message.above.push_back(table.number<Oid>("oid")); });
+	node.each("republished",
+	          [&](const Node &table) { message.republished.push_back(table.number<Oid>("oid")); });
+	return message;
 }
 
 RewriteMessage

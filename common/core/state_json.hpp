@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +47,10 @@ struct DdlMessage {
 	std::vector<Document<Type>> types;
 	std::vector<Document<Relation>> relations; /* parents first */
 	std::vector<Document<Definition>> definitions;
+	/* After a command on publications: all tables that are published, those above them that are not, and those that the
+	 * command put into a publication or gave another filter or column list. */
+	std::optional<std::vector<Name>> published = std::nullopt;
+	std::vector<Oid> above = {}, republished = {};
 };
 struct RewriteMessage {
 	Oid relation = 0, transient = 0, published_as = 0;

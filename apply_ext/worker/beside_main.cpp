@@ -1,0 +1,105 @@
+/*
+ * The copy worker: one run copies what is due (beside.hpp), and ends. What goes wrong is recorded and ends it; the apply worker
+ * starts another after a pause.
+ */
+#include "apply_ext/catalog/subscription.hpp"
+#include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/shared.hpp"
+
+#include "pg/compat.hpp"
+#include "pg/guard.hpp"
+
+extern "C" {
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/backend_status.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+}
+
+SCHEMASYNC_EXPORT void schemasync_copy_main(Datum argument);
+
+namespace schemasync::worker {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+std::int64_t
+begin_copy_worker(Datum argument)
+{
+	Oid owner = InvalidOid;
+	std::int64_t subid = 0;
+
+	memcpy(&owner, MyBgworkerEntry->bgw_extra, sizeof(owner));
+	memcpy(&subid, MyBgworkerEntry->bgw_extra + sizeof(owner), sizeof(subid));
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), owner, 0);
+	pgstat_report_appname(MyBgworkerEntry->bgw_name);
+	return subid;
+}
+
+void
+copy(std::int64_t subid)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
+	const catalog::Subscription *subscription = catalog::load_subscription(subid);
+	MemoryContextSwitchTo(saved);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	if (subscription == nullptr || !subscription->enabled)
+		return;
+	set_parameters(subscription);
+	copy_beside(*subscription);
+}
+
+[[noreturn]] void
+end_failed(std::int64_t subid, ErrorData *error)
+{
+	AbortOutOfAnyTransaction();
+	ereport(LOG, (errcode(error->sqlerrcode), errmsg_internal("%s: %s", MyBgworkerEntry->bgw_name, error->message),
+	              error->detail != nullptr ? errdetail_internal("%s", error->detail) : 0,
+	              error->hint != nullptr ? errhint("%s", error->hint) : 0,
+	              error->context != nullptr ? errcontext_msg("%s", error->context) : 0));
+	if (subid != 0 && error->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN) {
+		catalog::ErrorContextInfo info = {};
+		info.worker = "copy";
+		info.command = "COPY";
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		(void) catalog::note_error(subid, error, &info);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	proc_exit(1);
+}
+
+} // namespace
+
+} // namespace schemasync::worker
+
+void
+schemasync_copy_main(Datum argument)
+{
+	using namespace schemasync;
+
+	return pg::entry([&] {
+		std::int64_t subid = 0;
+		MemoryContextSwitchTo(TopMemoryContext);
+		try {
+			subid = pg::call([&] { return worker::begin_copy_worker(argument); });
+			pg::call([&] { worker::copy(subid); });
+		} catch (const pg::Error &raised) {
+			ErrorData *error = raised.data;
+			pg::call([&] { worker::end_failed(subid, error); });
+		}
+	});
+}

@@ -1,0 +1,212 @@
+# Publications that change while the subscription runs: what is taken in is copied beside the stream, what is given up is left
+# alone, what is published in another way is copied afresh; all of it under load, and across ends of the workers.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use SchemasyncTest;
+use Test::More;
+
+my ($pub, $sub) = SchemasyncTest::pair();
+my $pub_dir = PostgreSQL::Test::Utils::tempdir();
+
+# Waits until no table is on its way, and all is applied.
+sub settle
+{
+	wait_applied($pub, $sub, 'sub');
+	is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_tables WHERE state IN ('init', 'copying', 'catchup')"), '0',
+		'nothing is on its way any more');
+}
+
+sub same
+{
+	my ($query, $what) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is($sub->safe_psql('postgres', $query), $pub->safe_psql('postgres', $query), $what);
+}
+
+sub state_of
+{
+	my ($table) = @_;
+	return $sub->safe_psql('postgres', "SELECT state FROM schemasync_tables WHERE publisher_relation = '$table'");
+}
+
+# all of a table, as a count and a digest
+sub rows { my ($t) = @_; return "SELECT count(*), md5(coalesce(string_agg(t::text, ',' ORDER BY t::text), '')) FROM $t t"; }
+
+$pub->safe_psql('postgres', <<'SQL');
+CREATE SCHEMA other;
+CREATE TABLE a (id int PRIMARY KEY, v int);
+CREATE TABLE b (id int PRIMARY KEY, v int, note text);
+CREATE TABLE c (id int PRIMARY KEY, v int, secret text DEFAULT 's');
+CREATE TABLE other.d (id int PRIMARY KEY, v int);
+CREATE TABLE other.e (id int PRIMARY KEY, v int);
+INSERT INTO a SELECT i, 0 FROM generate_series(1, 100) i;
+INSERT INTO b SELECT i, 0, 'n' || i FROM generate_series(1, 20000) i;
+INSERT INTO c SELECT i, i, 'secret ' || i FROM generate_series(1, 1000) i;
+INSERT INTO other.d SELECT i, 0 FROM generate_series(1, 2000) i;
+INSERT INTO other.e SELECT i, 0 FROM generate_series(1, 2000) i;
+CREATE PUBLICATION pub FOR TABLE a;
+CREATE PUBLICATION lists;
+CREATE PUBLICATION rooted WITH (publish_via_partition_root = true);
+SQL
+create_subscription($pub, $sub, 'sub', publications => [ 'pub', 'lists', 'rooted' ]);
+
+# --- a table is taken in while it is written to: by pgbench, and by a transaction that lies on both sides of the command
+append_to_file("$pub_dir/load.sql", <<'SQL');
+\set i random(1, 20000)
+\set j random(1, 2000)
+\set k random(20001, 2000000000)
+BEGIN;
+UPDATE a SET v = v + 1 WHERE id = :i % 100 + 1;
+UPDATE b SET v = v + 1 WHERE id = :i;
+DELETE FROM b WHERE id = :i % 7 + 1;
+INSERT INTO b VALUES (:k, 1, 'new') ON CONFLICT (id) DO NOTHING;
+UPDATE other.d SET v = v + 1 WHERE id = :j;
+UPDATE other.e SET v = v + 1 WHERE id = :j;
+END;
+SQL
+my $load = IPC::Run::start([ 'pgbench', '-n', '-c', '3', '-T', '12', '-R', '400', '-f', "$pub_dir/load.sql", '-h', $pub->host, '-p', $pub->port, 'postgres' ],
+	'>', \my $out, '2>', \my $err);
+my $long = $pub->background_psql('postgres');
+$long->query_safe('BEGIN; UPDATE b SET v = -1 WHERE id = 19999');
+$pub->safe_psql('postgres', 'ALTER PUBLICATION pub ADD TABLE b');
+$long->query_safe('UPDATE b SET v = -2 WHERE id = 19998');
+$long->query_safe('COMMIT');
+$long->quit;
+$sub->poll_query_until('postgres', "SELECT count(*) = 1 FROM schemasync_tables WHERE publisher_relation = 'public.b' AND state = 'ready'") or die;
+pass('b was copied and has caught up under load');
+$pub->safe_psql('postgres', 'ALTER PUBLICATION pub ADD TABLES IN SCHEMA other');
+$sub->poll_query_until('postgres', "SELECT count(*) = 2 FROM schemasync_tables WHERE publisher_relation LIKE 'other.%' AND state = 'ready'") or die;
+pass('so were the tables of a schema');
+IPC::Run::finish($load) or die "pgbench: $err";
+settle();
+compare($pub, $sub, 'taken in under load', '^(public\.[ab]|other\.)');
+is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_conflicts"), '0', 'no row came twice or was missing');
+
+# --- held up in the middle: the stream of the others goes on, the copy is ended, begins again
+my $holder = $sub->background_psql('postgres');
+$sub->safe_psql('postgres', 'CREATE TABLE c (id int PRIMARY KEY, v int, secret text); INSERT INTO c VALUES (0, 0, $$local$$)');
+$holder->query_safe('BEGIN; LOCK TABLE c IN SHARE MODE');
+$pub->safe_psql('postgres', 'ALTER PUBLICATION lists ADD TABLE c (id, v) WHERE (id <= 500)');
+$sub->poll_query_until('postgres', "SELECT count(*) = 1 FROM schemasync_tables WHERE state = 'copying'") or die 'the copy of c did not begin';
+$pub->safe_psql('postgres', 'UPDATE a SET v = -7 WHERE id = 7; UPDATE c SET v = -1 WHERE id < 10; INSERT INTO c VALUES (-1, -1)');
+ok($sub->poll_query_until('postgres', 'SELECT v = -7 FROM a WHERE id = 7'), 'the others go on while a copy is held up');
+is($sub->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'schemasync copy sub'"), '1', 'by a worker of its own');
+is($sub->safe_psql('postgres', "SELECT phase FROM schemasync_progress WHERE relation = 'public.c'"), 'copying', 'shown as progress');
+$sub->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'schemasync copy sub'");
+$sub->poll_query_until('postgres', "SELECT count(*) = 1 FROM schemasync_tables WHERE state = 'copying' AND publisher_relation = 'public.c'") or die;
+$sub->safe_psql('postgres', "SELECT pg_terminate_backend(worker_pid) FROM schemasync_subscriptions");
+$pub->safe_psql('postgres', 'UPDATE c SET v = -2 WHERE id = 11; UPDATE a SET v = -8 WHERE id = 8');
+ok($sub->poll_query_until('postgres', 'SELECT v = -8 FROM a WHERE id = 8'), 'and after the apply worker was ended, too');
+$holder->query_safe('COMMIT');
+settle();
+is($sub->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c WHERE id <> 0'), $pub->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c WHERE id <= 500'),
+	'c is there, as its filter says');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM c WHERE secret IS NOT NULL'), '1', 'and its column list; what was here stays');
+
+# --- filter and column list changed: copied afresh
+$pub->safe_psql('postgres', 'ALTER PUBLICATION lists SET TABLE c (id, v) WHERE (id > 400 OR id < 0)');
+settle();
+same('SELECT count(*), sum(v), min(id), max(id) FROM c WHERE id > 400 OR id < 0', 'another filter: the rows that it lets through');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM c WHERE id BETWEEN 0 AND 400'), '0', '... and no others');
+
+$pub->safe_psql('postgres', 'ALTER PUBLICATION lists SET TABLE c; INSERT INTO c VALUES (5000, 1, $$seen$$)');
+settle();
+same(rows('c'), 'without list and filter: all values came');
+$pub->safe_psql('postgres', 'ALTER PUBLICATION lists SET TABLE c (id, v); UPDATE c SET v = -3 WHERE id = 30; UPDATE c SET secret = $$unseen$$ WHERE id = 31');
+settle();
+same('SELECT count(*), sum(v) FROM c', 'a shorter list: the rows are followed');
+is($sub->safe_psql('postgres', 'SELECT secret FROM c WHERE id = 31'), 'secret 31', '... the column is left as it was');
+
+# --- given up and taken in again
+$pub->safe_psql('postgres', 'ALTER PUBLICATION pub DROP TABLE b; UPDATE b SET v = 77 WHERE id = 19997');
+settle();
+is(state_of('public.b'), 'removed', 'a table that is no longer published is shown as removed');
+is($sub->safe_psql('postgres', 'SELECT v = 77 FROM b WHERE id = 19997'), 'f', '... and left alone');
+$pub->safe_psql('postgres', 'ALTER TABLE b ADD fresh int DEFAULT 3; ALTER PUBLICATION pub ADD TABLE b; DELETE FROM b WHERE id < 5000');
+settle();
+is(state_of('public.b'), 'ready', 'taken in again');
+compare($pub, $sub, 'taken in again', '^public\.b');
+$pub->safe_psql('postgres', 'ALTER PUBLICATION pub DROP TABLES IN SCHEMA other; ALTER TABLE other.d ADD gone int');
+settle();
+is(state_of('other.d') . state_of('other.e'), 'removedremoved', 'a schema that is no longer published');
+
+# --- in one transaction with its making, with rows before and after; an FK to it follows at once
+$pub->safe_psql('postgres', <<'SQL');
+BEGIN;
+CREATE TABLE f (id int PRIMARY KEY, v text);
+INSERT INTO f SELECT i, 'before' FROM generate_series(1, 50) i;
+ALTER PUBLICATION pub ADD TABLE f;
+INSERT INTO f SELECT i, 'after' FROM generate_series(51, 100) i;
+ALTER TABLE a ADD f int REFERENCES f;
+UPDATE a SET f = id WHERE id <= 100;
+COMMIT;
+INSERT INTO f VALUES (101, 'later'); INSERT INTO a VALUES (101, 1, 101);
+SQL
+settle();
+compare($pub, $sub, 'made, filled, published and referred to in one transaction', '^public\.[af]$');
+
+# --- a partition with rows is attached
+$pub->safe_psql('postgres', <<'SQL');
+CREATE TABLE p (id int PRIMARY KEY, v int) PARTITION BY RANGE (id);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+INSERT INTO p SELECT i, 0 FROM generate_series(1, 50) i;
+CREATE TABLE p2 (id int PRIMARY KEY, v int);
+INSERT INTO p2 SELECT i, 0 FROM generate_series(100, 150) i;
+ALTER PUBLICATION pub ADD TABLE p;
+SQL
+settle();
+compare($pub, $sub, 'a partitioned table is taken in', '^public\.p1?$');
+$pub->safe_psql('postgres', 'ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (100) TO (200); INSERT INTO p VALUES (160, 1); UPDATE p SET v = 5 WHERE id IN (10, 110)');
+settle();
+compare($pub, $sub, 'a partition with rows is attached', '^public\.p');
+
+# --- the same where the rows travel as the root's
+$pub->safe_psql('postgres', <<'SQL');
+CREATE TABLE r (id int PRIMARY KEY, v int) PARTITION BY RANGE (id);
+CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (100);
+CREATE TABLE r2 (id int PRIMARY KEY, v int);
+INSERT INTO r SELECT i, 0 FROM generate_series(1, 50) i; INSERT INTO r2 SELECT i, 0 FROM generate_series(100, 150) i;
+ALTER PUBLICATION rooted ADD TABLE r;
+SQL
+settle();
+$pub->safe_psql('postgres', 'ALTER TABLE r ATTACH PARTITION r2 FOR VALUES FROM (100) TO (200); INSERT INTO r VALUES (160, 1); UPDATE r SET v = 5 WHERE id IN (10, 110);'
+	. ' CREATE TABLE r3 PARTITION OF r FOR VALUES FROM (200) TO (300); INSERT INTO r VALUES (210, 1)');
+settle();
+compare($pub, $sub, 'a partition with rows is attached to a root that is published as a whole', '^public\.r');
+
+# --- resync: copied afresh with what depends on it kept; a failure leaves what was there
+$sub->safe_psql('postgres', 'CREATE VIEW on_b AS SELECT count(*) FROM b; DELETE FROM b WHERE id < 19000; INSERT INTO b VALUES (3, 3, $$stray$$, 3);'
+	  . ' ALTER TABLE b ADD CONSTRAINT early CHECK (id <> 19500) NOT VALID');
+my $before = $sub->safe_psql('postgres', rows('b'));
+$sub->safe_psql('postgres', "SELECT schemasync_resync('sub', 'b')");
+$sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM schemasync_errors WHERE worker = 'copy' AND message LIKE '%early%' AND resolved_at IS NULL") or die 'no error';
+is($sub->safe_psql('postgres', rows('b')), $before, 'a resync that fails leaves the rows as they were');
+is($sub->safe_psql('postgres', "SELECT state FROM schemasync_subscriptions"), 'streaming', '... and the subscription streaming');
+$pub->safe_psql('postgres', 'UPDATE a SET v = -9 WHERE id = 9; UPDATE b SET v = 9 WHERE id = 19999');
+ok($sub->poll_query_until('postgres', 'SELECT v = -9 FROM a WHERE id = 9'), '... which the other tables show');
+$sub->safe_psql('postgres', 'ALTER TABLE b DROP CONSTRAINT early');
+$sub->poll_query_until('postgres', "SELECT state = 'ready' FROM schemasync_tables WHERE relation = 'public.b'") or die 'b was not copied';
+settle();
+same(rows('b'), 'after the repair the copy is made');
+is($sub->safe_psql('postgres', 'SELECT count FROM on_b'), $pub->safe_psql('postgres', 'SELECT count(*) FROM b'), 'and the view on it is still there');
+is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_errors WHERE worker = 'copy' AND resolved_at IS NULL"), '0', 'the error is resolved');
+
+# --- auto_refresh off: shown, and copied when asked
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"auto_refresh": false}')});
+$pub->safe_psql('postgres', 'CREATE TABLE g (id int PRIMARY KEY); INSERT INTO g VALUES (1); ALTER PUBLICATION pub ADD TABLE g; INSERT INTO g VALUES (2)');
+wait_applied($pub, $sub, 'sub');
+is(state_of('public.g'), 'needs_refresh', 'without auto_refresh a new table waits');
+like($sub->safe_psql('postgres', "SELECT detail FROM schemasync_ddl_history WHERE operation = 'publish_table' ORDER BY history_id DESC LIMIT 1"),
+	qr/schemasync_refresh/, '... and the history says for what');
+$sub->safe_psql('postgres', "SELECT schemasync_refresh('sub')");
+settle();
+compare($pub, $sub, 'refreshed', '^public\.g');
+
+# --- nothing is held back at the end
+$sub->poll_query_until('postgres', 'SELECT confirmed_lsn = received_lsn FROM schemasync_subscriptions') or die 'the publisher was not told';
+is($pub->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), '1', 'no slot but the subscription\'s');
+is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_conflicts"), '0', 'no conflict in all this');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM schemasync_refusals'), '0', 'no refusal in all this');
+
+done_testing();
