@@ -162,6 +162,9 @@ void
 check_options(const char *options, catalog::Options *read)
 {
 	catalog::read_options(options, read);
+	if (read->policy.indexes == Choice::Background)
+		ereport(WARNING, (errmsg("indexes = background is not implemented yet"),
+		                  errdetail("Indexes are built in the stream, as with forward.")));
 	if (!read->password_required && !superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("password_required=false is superuser-only")));
 }

@@ -123,6 +123,9 @@ load_subscription(std::int64_t subid)
 	MemoryContext saved = MemoryContextSwitchTo(context);
 	subscription->origin_name = worker::origin_name(MyDatabaseId, subid);
 	read_options(subscription->options_text, &subscription->options);
+	/* no worker builds indexes beside the stream yet, which creating the subscription has warned of */
+	if (subscription->options.policy.indexes == Choice::Background)
+		subscription->options.policy.indexes = Choice::Forward;
 	subscription->owner_is_superuser = superuser_arg(subscription->owner);
 	subscription->options.policy.schema_changes = read_schema_changes(subscription->schema_changes);
 	MemoryContextSwitchTo(saved);
