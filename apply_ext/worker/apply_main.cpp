@@ -24,6 +24,7 @@ extern "C" {
 #include "postmaster/walwriter.h"
 #include "replication/walreceiver.h"
 #include "utils/backend_status.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
