@@ -5,6 +5,7 @@
 #include "apply_ext/catalog/results.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -211,6 +212,7 @@ begin_catch_up(Session *session, XLogRecPtr from)
 		return false;
 	}
 	session->catch_up = {true, false, here, list_catch_up(session)};
+	pg::at_point("catch_up_begun");
 	session->progress.holding = true;
 	session->progress.hold = Min(from, here);
 	return true;
@@ -273,7 +275,9 @@ is_copying_beside(const Session *session)
 void
 end_catch_up(Session *session)
 {
+	pg::at_point("catch_up_end");
 	finish_copied(session->subscription->subid);
+	pg::at_point("catch_up_done");
 	pfree(const_cast<char *>(session->catch_up.relations));
 	session->catch_up = {};
 	session->progress.holding = false;

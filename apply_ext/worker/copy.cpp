@@ -20,6 +20,7 @@
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/table.h"
@@ -463,18 +464,23 @@ copy_table(const catalog::Subscription &subscription, const Source &source, cons
 	begin();
 	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
 	commit();
+	pg::at_point(mode == Mode::Beside ? "beside_table_begun" : "copy_table_begun");
 
 	begin();
 	bool emptied = with_rows && known.resync && empty_target(subscription, table.oid);
+	if (emptied)
+		pg::at_point("resync_emptied");
 	if (mode == Mode::Resumed || (mode == Mode::Beside && known.adopted))
 		level_table(subscription, source, table, mode, emptied);
 	std::int64_t rows = with_rows ? fill_table(subscription, source, table) : 0;
+	pg::at_point(emptied ? "resync_filled" : mode == Mode::Beside ? "beside_rows" : "copy_rows");
 	if (mode == Mode::Beside)
 		set_caught(subscription, table, source.position, rows);
 	else
 		set_table_state(subscription, table.oid, "ready", source.position, rows);
 	apply::finish_created(subscription, table.oid);
 	commit();
+	pg::at_point(emptied ? "resync_done" : mode == Mode::Beside ? "beside_table_done" : "copy_table_done");
 	count_applied(rows, 0);
 }
 
@@ -500,12 +506,15 @@ begin_copy(const catalog::Subscription &subscription)
 		commit();
 	}
 	Source *source = open_source(subscription, slot_use(subscription));
+	pg::at_point("copy_slot_made");
 	begin();
 	adopt_objects(subscription, *source, true);
 	(void) adopt_new(subscription, *source, nullptr, 0, Mode::First);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
+	pg::at_point("copy_before_adopted");
 	commit();
+	pg::at_point("copy_adopted");
 	return source;
 }
 
@@ -620,7 +629,9 @@ copy_beside(const catalog::Subscription &subscription)
 	commit();
 	MemoryContextSwitchTo(context);
 	Source *source = open_source(subscription, SlotUse::Temporary, is_chosen, &choice);
+	pg::at_point("beside_snapshot");
 	adopt_beside(subscription, *source, choice);
+	pg::at_point("beside_adopted");
 	copy_pending(subscription, *source, Mode::Beside, context);
 	if (subscription.refresh && !subscription.objects_adopted) {
 		begin();
@@ -648,6 +659,7 @@ initial_copy(const catalog::Subscription &subscription)
 	adopt_objects(subscription, *source, false);
 	commit();
 	close_source(source);
+	pg::at_point("copy_end");
 
 	begin();
 	catalog::save_copied(subscription.subid);
