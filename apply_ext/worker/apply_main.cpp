@@ -11,6 +11,7 @@
 #include "apply_ext/apply/transaction.hpp"
 #include "apply_ext/worker/beside.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "core/reason.hpp"
 #include "pg/compat.hpp"
@@ -47,27 +48,12 @@ constexpr long short_nap = 100;
 
 // ---- leaves: may ereport; plain data only ----
 
-const catalog::Subscription *
-load(std::int64_t subid)
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
-	const catalog::Subscription *subscription = catalog::load_subscription(subid);
-	MemoryContextSwitchTo(saved);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	return subscription;
-}
-
 void
 save(const Session *session, const char *state)
 {
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::save_state(session->subscription->subid, state, nullptr);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 Session *
@@ -241,13 +227,11 @@ note_recovery(Session *session)
 	                           !TimestampDifferenceExceeds(session->opened_at, GetCurrentTimestamp(), quiet)))
 		return;
 	session->recovered = true;
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::resolve_errors(session->subscription->subid);
 	if (strcmp(session->subscription->state, "failed") == 0)
 		catalog::save_state(session->subscription->subid, "ready", nullptr);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 /* Nothing has arrived: does what is due and waits for more. */
@@ -399,12 +383,10 @@ end_refused(Session *session, const apply::Refused *refused)
 {
 	apply::abort_local(session);
 	pg::at_point("refusal_aborted");
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	apply::record_refusal(*session->subscription, *refused);
 	pg::at_point("refusal_written");
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 	pg::at_point("refusal_recorded");
 	set_state(State::Refused);
 	close_stream(session);

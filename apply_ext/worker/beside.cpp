@@ -3,6 +3,7 @@
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
 #include "pg/injection.hpp"
@@ -42,20 +43,6 @@ struct Due {
 };
 
 // ---- leaves: may ereport; plain data only ----
-
-void
-begin()
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-void
-commit()
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-}
 
 /* The copy worker does not outlive the apply worker: a position is held back for it. */
 void
