@@ -20,12 +20,33 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import checker  # noqa: E402
 import generate  # noqa: E402
 import servers  # noqa: E402
+import structures  # noqa: E402
 from generate import Input, ident  # noqa: E402
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools")
 DRAIN = "-- drain"
 COMPARED = "^(?!public[.]v$)"    # views are not followed unless asked for
 coverage = collections.Counter()
+
+# Drops, through psql, all that a sequence made.
+EVERYTHING = """
+SET client_min_messages = warning;
+SELECT pg_catalog.format('DROP SCHEMA IF EXISTS %I CASCADE', nspname) FROM pg_catalog.pg_namespace
+WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'schemasync', 'public')
+UNION ALL
+SELECT pg_catalog.format('DROP %s IF EXISTS public.%I CASCADE', CASE relkind WHEN 'v' THEN 'VIEW'
+	WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'c' THEN 'TYPE' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname)
+FROM pg_catalog.pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'c', 'S')
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i'))
+UNION ALL
+SELECT pg_catalog.format('DROP TYPE IF EXISTS public.%I CASCADE', typname) FROM pg_catalog.pg_type
+WHERE typnamespace = 'public'::regnamespace AND typtype IN ('e', 'd')
+UNION ALL
+SELECT pg_catalog.format('DROP FUNCTION IF EXISTS %s CASCADE', p.oid::regprocedure) FROM pg_catalog.pg_proc p
+WHERE pronamespace = 'public'::regnamespace
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
+\\gexec
+"""
 
 
 class Fault(Exception):
@@ -41,6 +62,7 @@ class Play:
 
     def __init__(self, pair, database, options):
         self.pub, self.sub, self.database, self.options = pair.publisher, pair.subscriber, database, options
+        self.classes = "ddl_classes" in json.loads(options)
         self.sessions = {}
         self.pending = []          # accepted by the publisher since both sides were last found equal
         self.undecided = []        # of the open transactions
@@ -81,16 +103,25 @@ class Play:
     def catalog(self):
         """As session A sees it; ends A's transaction when that was aborted."""
         for _ in range(2):
-            lines, error = self.sessions["A"].send(generate.CATALOG)
-            if not error:
-                return generate.parse_catalog(lines)
-            self.send(Input("ROLLBACK"))
+            found = {}
+            for query in structures.Structures.queries:
+                lines, error = self.sessions["A"].send(query)
+                if error:
+                    self.send(Input("ROLLBACK"))
+                    break
+                found.update(generate.parse_catalog(lines))
+            else:
+                return found
         raise Fault("harness", "the catalog cannot be read: " + error)
 
     # --- the subscription ---
 
     def subscribe(self):
-        # only what the setup made is to be copied; copied schemas that the subscriber lacks are made
+        # A copy makes what the tables need; what no table uses is there beforehand, so that the dumps can be equal.
+        if self.classes:
+            for item in self.script:
+                if item.sql.startswith(("CREATE SCHEMA", "CREATE TYPE")):
+                    self.sub.run(self.database, item.sql)
         self.sub.run(self.database, "SELECT schemasync_create_subscription('model', '%s', ARRAY['model'], options => '%s')" % (
             self.pub.conninfo(self.database), self.options))
         self.undecided = []
@@ -112,11 +143,16 @@ class Play:
         return self.sub.run(self.database, "SELECT pg_catalog.jsonb_pretty(pg_catalog.jsonb_strip_nulls(pg_catalog.to_jsonb(r) - 'drift')) "
                                            "FROM schemasync_refusals r WHERE status = 'open'")
 
+    def described(self, server, what):
+        if what == "dump":     # lines, in whatever order they came
+            lines = server.tool("pg_dump", "--schema-only", "--no-publications", "-N", "schemasync", "-d", server.conninfo(self.database)).stdout
+            return "\n".join(sorted(l for l in lines.split("\n") if l and not l.startswith(("--", "SET ", "\\", "SELECT pg_catalog"))))
+        with open(os.path.join(TOOLS, what + ".sql"), encoding="utf-8") as f:
+            return server.run(self.database, "SET schemasync_test.pattern = '%s';\n%s" % (COMPARED, f.read()))
+
     def compare(self):
-        for what in ("contents", "catalog"):
-            with open(os.path.join(TOOLS, what + ".sql"), encoding="utf-8") as f:
-                sql = "SET schemasync_test.pattern = '%s';\n%s" % (COMPARED, f.read())
-            left, right = (server.run(self.database, sql) for server in (self.pub, self.sub))
+        for what in ("contents", "catalog") + (("dump",) if self.classes else ()):
+            left, right = (self.described(server, what) for server in (self.pub, self.sub))
             if left != right:
                 a, b = collections.Counter(left.splitlines()), collections.Counter(right.splitlines())
                 text = "".join("publisher only:  %s\n" % l[:300] for l in list((a - b).elements())[:8])
@@ -153,15 +189,9 @@ class Play:
             coverage["repaired and resumed||"] += 1
             return True
         self.sub.run(self.database, "SELECT schemasync_drop_subscription('model')")
-        self.sub.run(self.database, """
-            SELECT pg_catalog.format('DROP SCHEMA %I CASCADE', nspname) FROM pg_catalog.pg_namespace
-            WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'schemasync', 'public')
-            UNION ALL SELECT pg_catalog.format('DROP TABLE public.%I CASCADE', relname) FROM pg_catalog.pg_class
-            WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
-            UNION ALL SELECT pg_catalog.format('DROP TYPE public.%I CASCADE', typname) FROM pg_catalog.pg_type
-            WHERE typnamespace = 'public'::regnamespace AND typtype = 'e'
-            \\gexec""")
+        self.sub.run(self.database, EVERYTHING)
         coverage["subscribed anew||"] += 1
+        self.classes = False     # (of the dump, what no table uses would be missing)
         self.sub.run(self.database, "SELECT schemasync_create_subscription('model', '%s', ARRAY['model'], options => '%s')" % (
             self.pub.conninfo(self.database), self.options))
         if self.wait() != "applied":
@@ -190,7 +220,7 @@ class Play:
     # --- a whole sequence ---
 
     def generated(self, seed, steps):
-        gen = generate.Generator(seed)
+        gen = structures.Structures(seed, self.classes)
         rng = random.Random(seed * 7919)
         for item in gen.setup(self.catalog()):
             self.send(item)
