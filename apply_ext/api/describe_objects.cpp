@@ -1,5 +1,6 @@
 /*
- * schemasync_describe_objects: everything of the opt-in classes that this database has, for a subscriber that begins.
+ * schemasync_describe_objects: sequences of their own and everything of the opt-in classes that this database has, for
+ * a subscriber that begins.
  *
  * Zone: server code; leaves throughout. The catalogs are open to every role, and so is this function.
  */
@@ -20,7 +21,7 @@ SCHEMASYNC_EXPORT Datum
 schemasync_describe_objects(PG_FUNCTION_ARGS)
 {
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-	const schemasync::catalog::Definitions all = schemasync::catalog::read_all_definitions();
+	const schemasync::catalog::Definitions all = schemasync::catalog::read_all_definitions(PG_GETARG_BOOL(0));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	for (int i = 0; i < all.count; i++) {

@@ -1,5 +1,5 @@
 /*
- * The opt-in classes when a subscription starts: what the publisher has is made here, or is found and kept as it is.
+ * The opt-in classes, and sequences of their own, when a subscription starts: what the publisher has is made here, or is found and kept as it is.
  */
 #include "apply_ext/apply/schema_work.hpp"
 
@@ -122,7 +122,8 @@ adopt_definitions(const catalog::Subscription &subscription, const char *const *
 
 		if (before_tables) {
 			std::erase_if(documents, [](const auto &document) {
-				return document.value.object_class != "extensions" && document.value.object_class != "functions";
+				const std::string &object_class = document.value.object_class;
+				return object_class != "extensions" && object_class != "functions" && object_class != merge::sequence_class;
 			});
 			if (subscription.copy_schema)
 				for (const auto &document : documents)

@@ -183,7 +183,7 @@ is_followed(const SchemaWork &work, const Definition &theirs)
 	const Policy &policy = work.subscription.options.policy;
 
 	if (theirs.catalog == "pg_class") {
-		if (theirs.type.starts_with("table"))
+		if (theirs.type.starts_with("table") || theirs.type == "sequence")
 			return true;
 		if (theirs.type.find("view") != std::string::npos)
 			return follows_class(work, "views");
@@ -288,6 +288,9 @@ find_dropped(const SchemaWork &work, const merge::DroppedObject &dropped)
 	/* members go with their extension */
 	if (with_extension && !dropped.original)
 		return local;
+	/* a column's goes with it */
+	if (dropped.type == "sequence" && !dropped.original)
+		return local;
 	pg::call([&] {
 		(void) pg::try_in_subtransaction([&] {
 			local.address = find_dropped_leaf(dropped.class_name.c_str(), dropped.schema.c_str(), dropped.name.c_str(),
@@ -308,12 +311,19 @@ follows_class(const SchemaWork &work, std::string_view object_class)
 {
 	const char *option = work.subscription.options.ddl_classes;
 
+	if (object_class == merge::sequence_class)
+		return true;
 	return option != nullptr && merge::names_class(option, object_class);
 }
 
 void
 check_fragments(const state::Definition &definition)
 {
+	if (definition.sequence) {
+		const std::string &type = definition.sequence->type;
+		if (type != "smallint" && type != "integer" && type != "bigint")
+			throw std::runtime_error("the publisher's sequence " + definition.identity + " has a type that no sequence has");
+	}
 	for (const auto &[column, expression] : definition.defaults)
 		check_expression(definition.identity.c_str(), expression);
 	for (const std::string *expression : {&definition.using_expr, &definition.check_expr})
@@ -413,7 +423,7 @@ apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped)
 		Local local = find_local(work, dropped.class_name, dropped.oid, nullptr);
 		if (!local.definition)
 			local = find_dropped(work, dropped);
-		if (local.definition) {
+		if (local.definition && (dropped.original || !local.definition->owned)) {
 			merge::DefinitionInput input;
 			bool again = false;
 			input.ours = &*local.definition;

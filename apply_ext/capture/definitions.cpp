@@ -9,6 +9,7 @@
 
 extern "C" {
 #include "access/transam.h"
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
@@ -95,6 +96,17 @@ has_grants(const ObjectAddress *address)
 	return false;
 }
 
+/* A column's sequence, which is told with its table. */
+bool
+is_owned_sequence(Oid sequence)
+{
+	Oid relid = InvalidOid;
+	int32 attnum = 0;
+
+	return sequenceIsOwned(sequence, DEPENDENCY_AUTO, &relid, &attnum) ||
+	       sequenceIsOwned(sequence, DEPENDENCY_INTERNAL, &relid, &attnum);
+}
+
 /* The object of a class that the address means; an invalid one when it is none. */
 ObjectAddress
 definition_address(const ObjectAddress *address)
@@ -107,6 +119,8 @@ definition_address(const ObjectAddress *address)
 		if (kind == RELKIND_INDEX)
 			object.objectId = IndexGetRelation(address->objectId, true);
 		kind = OidIsValid(object.objectId) ? get_rel_relkind(object.objectId) : '\0';
+		if (kind == RELKIND_SEQUENCE && !is_owned_sequence(object.objectId))
+			return object;
 		return kind == RELKIND_VIEW || kind == RELKIND_MATVIEW ? object : InvalidObjectAddress;
 	}
 	case ProcedureRelationId:

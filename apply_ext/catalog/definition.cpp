@@ -92,12 +92,13 @@ is_version_available(const char *extension, const char *version)
 }
 
 Definitions
-read_all_definitions()
+read_all_definitions(bool all_classes)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Internal internal = begin_internal();
 	int level = pg::catalog::begin_pinned_settings();
-	auto rows = static_cast<int>(run("SELECT d::pg_catalog.text FROM schemasync.all_definitions() d"));
+	auto rows = static_cast<int>(run(all_classes ? "SELECT d::pg_catalog.text FROM schemasync.all_definitions() d"
+	                                             : "SELECT d::pg_catalog.text FROM schemasync.sequence_definitions() d"));
 	Definitions all{static_cast<const char **>(MemoryContextAllocZero(caller, sizeof(char *) * static_cast<Size>(rows + 1))),
 	                rows};
 

@@ -34,11 +34,14 @@ bool find_object(const char *type, const char *const *names, const char *const *
 /* Whether an extension's version can be installed here. */
 bool is_version_available(const char *extension, const char *version);
 
-/* The definitions of all objects of all classes that belong to no extension, in an order in which they can be made. */
+/*
+ * The definitions of all objects of all classes that belong to no extension, in an order in which they can be made; without
+ * all_classes those of the sequences that no column owns.
+ */
 struct Definitions {
 	const char **texts;
 	int count;
 };
-Definitions read_all_definitions();
+Definitions read_all_definitions(bool all_classes);
 
 } // namespace schemasync::catalog

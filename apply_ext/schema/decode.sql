@@ -26,7 +26,7 @@ RETURNS jsonb LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_pub
 COMMENT ON FUNCTION @extschema@.schemasync_describe_published(regclass, smallint[], boolean, boolean) IS
 	'state of a table and its types as the stream sends them under a column list; asked by a subscriber that begins';
 
-CREATE FUNCTION @extschema@.schemasync_describe_objects() RETURNS SETOF jsonb
+CREATE FUNCTION @extschema@.schemasync_describe_objects(all_classes boolean DEFAULT true) RETURNS SETOF jsonb
 LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'schemasync_describe_objects';
-COMMENT ON FUNCTION @extschema@.schemasync_describe_objects() IS
-	'definitions of all views, functions, triggers and other objects of the opt-in classes, with comments and privileges; asked by a subscriber that begins';
+COMMENT ON FUNCTION @extschema@.schemasync_describe_objects(boolean) IS
+	'definitions of all sequences that no column owns and, with all_classes, of all views, functions, triggers and other objects of the opt-in classes, with comments and privileges; asked by a subscriber that begins';

@@ -150,6 +150,18 @@ RETURN (SELECT schemasync.definition_head('extensions', 'pg_catalog.pg_extension
 		|| pg_catalog.jsonb_build_object('schema', n.nspname, 'name', e.extname, 'version', e.extversion)
 	FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.oid = object AND e.extname <> 'schemasync');
 
+-- One that a column owns belongs to the state of its table; whether it does, is told for the comparison.
+CREATE FUNCTION schemasync.sequence_definition(object oid) RETURNS jsonb LANGUAGE sql STABLE
+RETURN (SELECT schemasync.definition_head('sequences', 'pg_catalog.pg_class'::pg_catalog.regclass, object, 0)
+		|| pg_catalog.jsonb_build_object('schema', n.nspname, 'name', c.relname,
+		'owned', schemasync.table_of('pg_catalog.pg_class'::pg_catalog.regclass, object) IS NOT NULL,
+		'sequence', pg_catalog.jsonb_build_object('oid', c.oid::pg_catalog.int8, 'schema', n.nspname, 'name', c.relname,
+			'type', pg_catalog.format_type(s.seqtypid, NULL), 'start', s.seqstart, 'increment', s.seqincrement,
+			'min', s.seqmin, 'max', s.seqmax, 'cache', s.seqcache, 'cycle', s.seqcycle))
+	FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	WHERE s.seqrelid = object AND c.relpersistence <> 't');
+
 CREATE FUNCTION schemasync.comment_definition(catalog oid, object oid, subid integer) RETURNS jsonb LANGUAGE sql STABLE
 RETURN schemasync.definition_head('comments', catalog, object, subid)
 	|| pg_catalog.jsonb_build_object('text', (SELECT description FROM pg_catalog.pg_description
@@ -186,7 +198,7 @@ RETURN (SELECT schemasync.definition_head('privileges', catalog, object, 0)
 -- One object of a class by its catalog; null when it is gone or of no class.
 CREATE FUNCTION schemasync.definition_of(catalog oid, object oid) RETURNS jsonb LANGUAGE sql STABLE
 RETURN CASE catalog
-	WHEN 'pg_catalog.pg_class'::pg_catalog.regclass THEN schemasync.view_definition(object)
+	WHEN 'pg_catalog.pg_class'::pg_catalog.regclass THEN coalesce(schemasync.view_definition(object), schemasync.sequence_definition(object))
 	WHEN 'pg_catalog.pg_proc'::pg_catalog.regclass THEN schemasync.function_definition(object)
 	WHEN 'pg_catalog.pg_trigger'::pg_catalog.regclass THEN schemasync.trigger_definition(object)
 	WHEN 'pg_catalog.pg_rewrite'::pg_catalog.regclass THEN schemasync.rule_definition(object)
@@ -194,8 +206,19 @@ RETURN CASE catalog
 	WHEN 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass THEN schemasync.statistics_definition(object)
 	WHEN 'pg_catalog.pg_extension'::pg_catalog.regclass THEN schemasync.extension_definition(object) END;
 
+-- The sequences that no column owns.
+CREATE FUNCTION schemasync.sequence_definitions() RETURNS SETOF jsonb LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT d FROM (SELECT schemasync.sequence_definition(c.oid) AS d, c.oid FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'S' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'schemasync', 'pg_toast')
+			AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+				AND e.objid = c.oid AND e.deptype = 'e')) s
+	WHERE NOT (d->>'owned')::pg_catalog.bool ORDER BY oid;
+END;
+
 -- Everything of all classes that belongs to no extension and to no system schema, in an order in which it can be made: extensions,
--- functions, views, what lies on tables and views, then what is said of objects.
+-- sequences, functions, views, what lies on tables and views, then what is said of objects.
 CREATE FUNCTION schemasync.all_definitions() RETURNS SETOF jsonb LANGUAGE sql STABLE
 BEGIN ATOMIC
 	WITH own_schema AS MATERIALIZED (
@@ -224,6 +247,8 @@ BEGIN ATOMIC
 			FROM pg_catalog.pg_trigger x JOIN relation r ON r.oid = x.tgrelid WHERE NOT x.tgisinternal AND x.tgparentid = 0
 	), described (step, oid, definition) AS (
 		SELECT step, oid, schemasync.definition_of(catalog, oid) FROM object
+		UNION ALL
+		SELECT 2, (d->>'oid')::pg_catalog.oid, d FROM schemasync.sequence_definitions() d
 		UNION ALL
 		SELECT 5, d.objoid, schemasync.comment_definition(d.classoid, d.objoid, d.objsubid) FROM pg_catalog.pg_description d
 		WHERE (d.objoid >= 16384 OR d.classoid = 'pg_catalog.pg_namespace'::pg_catalog.regclass

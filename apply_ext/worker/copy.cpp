@@ -154,7 +154,7 @@ adopt_new(const catalog::Subscription &subscription, const Source &source, const
 }
 
 /*
- * What the option ddl_classes names: functions and extensions before the tables that may need them, everything when the rows are there. A refresh
+ * Sequences of their own and what the option ddl_classes names: they, functions and extensions before the tables that may need them, everything when the rows are there. A refresh
  * does so only after the option was changed; its snapshot is ahead of the stream, which brings what cannot be made yet.
  */
 void
@@ -162,7 +162,7 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, b
 {
 	int count = 0;
 
-	if (subscription.options.ddl_classes == nullptr || subscription.objects_adopted)
+	if (subscription.objects_adopted)
 		return;
 	const char **texts = describe_objects(source, subscription, &count);
 	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,

@@ -373,13 +373,20 @@ describe_objects(const Source &source, const catalog::Subscription &subscription
 		if (source.tables[i].columns == nullptr)
 			appendStringInfo(&tables, "%s%u", tables.len == 0 ? "" : ",", source.tables[i].oid);
 	Rows rows = query(source.sql,
-	                  psprintf("SELECT d::pg_catalog.text FROM %s.schemasync_describe_objects() WITH ORDINALITY o(d, n)"
+	                  psprintf("SELECT d::pg_catalog.text FROM %s.schemasync_describe_objects(%s) WITH ORDINALITY o(d, n)"
 	                           " WHERE EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = ANY (%s) AND puballtables)"
 	                           " OR (d->>'of_table')::pg_catalog.oid = ANY ('{%s}'::pg_catalog.oid[])"
 	                           " OR d->>'of_table' = '0' AND (d->>'in_schema')::pg_catalog.oid IN (SELECT n.pnnspid"
 	                           "  FROM pg_catalog.pg_publication_namespace n JOIN pg_catalog.pg_publication p ON p.oid = n.pnpubid"
-	                           "  WHERE p.pubname = ANY (%s)) ORDER BY n",
-	                           source.extension_schema, array, tables.data, array));
+	                           "  WHERE p.pubname = ANY (%s))"
+	                           /* what the defaults of the tables call */
+	                           " OR d->>'class' = 'sequences' AND EXISTS (SELECT FROM pg_catalog.pg_depend e"
+	                           "  JOIN pg_catalog.pg_attrdef a ON e.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND a.oid = e.objid"
+	                           "  WHERE e.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass"
+	                           "   AND e.refobjid = (d->>'oid')::pg_catalog.oid AND a.adrelid = ANY ('{%s}'::pg_catalog.oid[]))"
+	                           " ORDER BY n",
+	                           source.extension_schema, subscription.options.ddl_classes != nullptr ? "true" : "false", array,
+	                           tables.data, array, tables.data));
 	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 
 	*count = rows.count;

@@ -23,13 +23,6 @@ has_parents_identity(const state::Relation &relation, const state::Column &colum
 	return !relation.partition_bound.empty() && column.inhcount > 0 && column.identity != 0;
 }
 
-bool
-same_sequence(const state::Sequence &a, const state::Sequence &b)
-{
-	return a.type == b.type && a.start == b.start && a.increment == b.increment && a.min == b.min &&
-	       a.max == b.max && a.cache == b.cache && a.cycle == b.cycle;
-}
-
 } // namespace
 
 /* Only columns that the subscriber had: one added by this plan has all of it already. */
@@ -135,7 +128,7 @@ RelationMerge::owned_sequence(const state::Column *base, const state::Column &th
 		return;
 	const state::Sequence &wanted = *theirs.sequence;
 	bool same_as_base = base != nullptr && base->sequence && base->sequence->name == wanted.name &&
-	                    same_sequence(*base->sequence, wanted);
+	                    base->sequence->same_as(wanted);
 	if (same_as_base)
 		return;
 	std::string shown = sql::shown(wanted.name.schema, wanted.name.name);
@@ -154,8 +147,8 @@ RelationMerge::owned_sequence(const state::Column *base, const state::Column &th
 		if (ours->name.name != wanted.name.name)
 			statements.push_back("ALTER SEQUENCE " + sql::qualified(schema, ours->name.name) + " RENAME TO " +
 			                     sql::ident(wanted.name.name));
-		if (base != nullptr && base->sequence && !same_sequence(*base->sequence, wanted) &&
-		    !same_sequence(*ours, wanted))
+		if (base != nullptr && base->sequence && !base->sequence->same_as(wanted) &&
+		    !ours->same_as(wanted))
 			statements.push_back("ALTER SEQUENCE " + sql::qualified(wanted.name) + " AS " + wanted.type +
 			                     " " + sequence_options(wanted));
 	}

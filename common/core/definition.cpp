@@ -216,6 +216,8 @@ create_statements(const Definition &object, bool version_available)
 		statements.push_back(create_policy(object));
 	} else if (object.object_class == "extensions") {
 		statements.push_back(create_extension(object, version_available));
+	} else if (object.sequence) {
+		statements.push_back(create_sequence(*object.sequence));
 	} else {
 		statements.push_back(object.definition);
 		if (object.enabled != 'O')
@@ -260,6 +262,7 @@ private:
 	void merge_indexes();
 	void replace_trigger();
 	void replace_policy();
+	void replace_sequence();
 	void update_extension();
 	void set_comment();
 	void set_privileges();
@@ -346,7 +349,7 @@ void
 DefinitionMerge::change_owner()
 {
 	bool owned = ours_->object_class == "views" || ours_->object_class == "functions" ||
-	             ours_->object_class == "statistics";
+	             ours_->object_class == "statistics" || ours_->object_class == "sequences";
 
 	/* creator is the publisher's owner where it may own things here */
 	if (owned && policy_.owners_same && input_.creator == theirs_->owner && ours_->owner != theirs_->owner)
@@ -508,6 +511,21 @@ DefinitionMerge::replace_policy()
 		add(Op::AlterObject, {"ALTER " + designation(*theirs_) + policy_clauses(*theirs_)}, change);
 }
 
+/* What a column owned, or the subscriber still has so, belongs to nobody; its values are each side's own. */
+void
+DefinitionMerge::replace_sequence()
+{
+	std::vector<std::string> statements;
+
+	if (ours_->owned && !theirs_->owned)
+		statements.push_back("ALTER " + designation(*theirs_) + " OWNED BY NONE");
+	if (theirs_->sequence && ours_->sequence && !theirs_->sequence->same_as(*ours_->sequence))
+		statements.push_back("ALTER " + designation(*theirs_) + " AS " + theirs_->sequence->type + " " +
+		                     sequence_options(*theirs_->sequence));
+	if (!statements.empty())
+		add(Op::AlterObject, std::move(statements), "alter sequence " + theirs_->identity);
+}
+
 void
 DefinitionMerge::update_extension()
 {
@@ -538,6 +556,8 @@ DefinitionMerge::replace()
 		replace_policy();
 	} else if (object_class == "extensions") {
 		update_extension();
+	} else if (object_class == "sequences") {
+		replace_sequence();
 	} else if (theirs_->definition != ours_->definition) {
 		std::string change = "replace " + theirs_->type + " " + theirs_->identity;
 		if (object_class == "statistics")
@@ -744,7 +764,7 @@ class_of(std::string_view catalog, std::string_view type)
 	                     {"pg_policy", "policies"}, {"pg_statistic_ext", "statistics"}, {"pg_extension", "extensions"}};
 
 	if (catalog == "pg_class")
-		return type.find("view") != std::string_view::npos ? "views" : "";
+		return type.find("view") != std::string_view::npos ? "views" : type == "sequence" ? sequence_class : "";
 	for (const auto &one : classes)
 		if (one.catalog == catalog)
 			return one.object_class;

@@ -1,6 +1,7 @@
 /*
  * The opt-in classes of ddl_classes: objects that are followed by their definition as text (views, functions, triggers,
- * rules, policies, statistics, extensions), and what is said of any object (comments, privileges).
+ * rules, policies, statistics, extensions), and what is said of any object (comments, privileges). Sequences of their own
+ * are told in the same way and always followed.
  *
  * The capture reads a definition when the command ends and puts it into the sealed marker; the decoder passes on those of
  * what is published; the subscriber compares it with its own side and gets here what is to be done. The publisher's
@@ -23,6 +24,9 @@ namespace schemasync::merge {
 
 inline constexpr std::array<std::string_view, 9> definition_classes{
     "views", "functions", "triggers", "rules", "policies", "comments", "privileges", "statistics", "extensions"};
+
+/* Sequences that no column owns: told like the opt-in classes, but always followed. */
+inline constexpr std::string_view sequence_class = "sequences";
 
 /*
  * Whether the option ddl_classes names a class.

@@ -39,9 +39,27 @@ read_body(const Node &node, Definition &result)
 	result.check_expr = node.text("check", "");
 	result.target = node.number<int>("target", -1);
 	result.version = node.text("version", "");
+	if (node.has("sequence"))
+		result.sequence = read_sequence(node["sequence"]);
+	result.owned = node.boolean("owned", false);
 }
 
 } // namespace
+
+Sequence
+read_sequence(const Node &node)
+{
+	Sequence result;
+	result.name = read_name(node);
+	result.type = node.text("type");
+	result.start = node.number<std::int64_t>("start");
+	result.increment = node.number<std::int64_t>("increment");
+	result.min = node.number<std::int64_t>("min");
+	result.max = node.number<std::int64_t>("max");
+	result.cache = node.number<std::int64_t>("cache");
+	result.cycle = node.boolean("cycle", false);
+	return result;
+}
 
 Definition
 read_definition(const Node &node)

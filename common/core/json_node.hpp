@@ -241,6 +241,9 @@ read_name(const Node &node)
 	return result;
 }
 
+/* One SEQUENCE, of a column or of nobody. */
+Sequence read_sequence(const Node &node);
+
 /* One DEFINITION. */
 Definition read_definition(const Node &node);
 

@@ -58,6 +58,12 @@ struct Sequence {
 	std::string type;
 	std::int64_t start = 1, increment = 1, min = 1, max = 0, cache = 1;
 	bool cycle = false;
+	/* Whatever its name. */
+	bool same_as(const Sequence &other) const
+	{
+		return type == other.type && start == other.start && increment == other.increment && min == other.min &&
+		       max == other.max && cache == other.cache && cycle == other.cycle;
+	}
 };
 
 struct Column {
@@ -208,6 +214,8 @@ struct Definition {
 	std::string using_expr, check_expr;
 	int target = -1;
 	std::string version;
+	std::optional<Sequence> sequence;
+	bool owned = false;              /* a sequence: a column's; it goes with its table */
 	std::optional<std::string> text; /* the comment */
 	std::vector<Privilege> acl, default_acl;
 };

@@ -53,21 +53,6 @@ read_typeref(const Node &node)
 	return result;
 }
 
-Sequence
-read_sequence(const Node &node)
-{
-	Sequence result;
-	result.name = read_name(node);
-	result.type = node.text("type");
-	result.start = node.number<std::int64_t>("start");
-	result.increment = node.number<std::int64_t>("increment");
-	result.min = node.number<std::int64_t>("min");
-	result.max = node.number<std::int64_t>("max");
-	result.cache = node.number<std::int64_t>("cache");
-	result.cycle = node.boolean("cycle", false);
-	return result;
-}
-
 Column
 read_column(const Node &node)
 {
