@@ -5,6 +5,7 @@
 #include "apply_ext/worker/index_builds.hpp"
 #include "apply_ext/worker/shared.hpp"
 
+#include "pg/injection.hpp"
 #include "pg/subtransaction.hpp"
 
 extern "C" {
@@ -204,6 +205,7 @@ execute_ddl(const Execution &execution)
 		result.error = pg::try_in_subtransaction([&] { execute_once(execution, lock_timeout); });
 		if (result.error == nullptr) {
 			result.outcome = Outcome::Done;
+			pg::at_point("ddl_executed");
 			break;
 		}
 		int sqlstate = result.error->sqlerrcode;
@@ -221,6 +223,7 @@ execute_ddl(const Execution &execution)
 			break;
 		waiting = true;
 		worker::set_state(worker::State::WaitingLock);
+		pg::at_point("waiting_lock");
 		wait_before_retry(failures);
 	}
 	if (waiting && result.outcome == Outcome::Done)

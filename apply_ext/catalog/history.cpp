@@ -2,6 +2,7 @@
 
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "executor/spi.h"
@@ -27,6 +28,7 @@ add_history(std::int64_t subid, const char *subscription, const HistoryRow *row)
 	     as_text(row->detail), as_int8(row->duration)});
 	std::int64_t history_id = result_int8(0, 1);
 	end_internal(internal);
+	pg::at_point("history_written");
 	return history_id;
 }
 
