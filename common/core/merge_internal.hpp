@@ -128,6 +128,7 @@ private:
 	void table_detach();     /* table.cpp */
 	void table_properties(); /* table.cpp */
 	void table_parents();    /* table.cpp */
+	void access_method();
 	void refuse_without_identity(Operation &operation);
 	void replica_identity();    /* table.cpp */
 	void table_rewrite();       /* table.cpp */

@@ -89,7 +89,10 @@ create_table(const state::Relation &relation, int server_version)
 	}
 	if (relation.relkind == 'p')
 		result += " PARTITION BY " + relation.partition_key;
-	if (!relation.access_method.empty() && relation.access_method != "heap")
+	/* of a partitioned table, from 17 on, any that is said differs from the default */
+	bool said = relation.relkind == 'p' ? server_version == 0 || server_version >= 170000
+	                                    : relation.access_method != "heap";
+	if (!relation.access_method.empty() && said)
 		result += " USING " + sql::ident(relation.access_method);
 	if (!relation.options.empty())
 		result += " WITH " + options_sql(relation.options);

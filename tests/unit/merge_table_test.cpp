@@ -160,6 +160,24 @@ TEST(MergeTable, AcceptsATableOfTheSameShape)
 	EXPECT_EQ(scene.verdicts(), "create_table refuse local_name_taken");
 }
 
+TEST(MergeTable, AccessMethods)
+{
+	Scene scene;
+	scene.theirs.access_method = "other";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD \"other\";\n");
+	scene.all([](Relation &r) { r.relkind = 'p', r.access_method = "", r.partition_key = "LIST (id)"; });
+	scene.theirs.access_method = "other";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD \"other\";\n");
+	scene.facts.version = 160000;
+	EXPECT_EQ(scene.verdicts(), "set_access_method ignore");
+	scene.facts.version = 170000;
+	scene.base = scene.ours = scene.theirs;
+	scene.theirs.access_method = "";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD DEFAULT;\n");
+	scene.ours.access_method = "";
+	EXPECT_EQ(scene.verdicts(), "set_access_method satisfied");
+}
+
 TEST(MergeTable, RenamesAndMoves)
 {
 	Scene scene;
