@@ -11,10 +11,12 @@
 #include "apply_ext/apply/transaction.hpp"
 #include "apply_ext/worker/beside.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "core/reason.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -46,27 +48,12 @@ constexpr long short_nap = 100;
 
 // ---- leaves: may ereport; plain data only ----
 
-const catalog::Subscription *
-load(std::int64_t subid)
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
-	const catalog::Subscription *subscription = catalog::load_subscription(subid);
-	MemoryContextSwitchTo(saved);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	return subscription;
-}
-
 void
 save(const Session *session, const char *state)
 {
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::save_state(session->subscription->subid, state, nullptr);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 Session *
@@ -193,6 +180,7 @@ end_drained(Session *session)
 {
 	flush_commits(&session->progress);
 	send_feedback(&session->progress, &session->upstream, true, true, false);
+	pg::at_point("drained");
 	save(session, "drained");
 	set_state(State::Drained);
 	close_stream(session);
@@ -239,13 +227,11 @@ note_recovery(Session *session)
 	                           !TimestampDifferenceExceeds(session->opened_at, GetCurrentTimestamp(), quiet)))
 		return;
 	session->recovered = true;
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::resolve_errors(session->subscription->subid);
 	if (strcmp(session->subscription->state, "failed") == 0)
 		catalog::save_state(session->subscription->subid, "ready", nullptr);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 /* Nothing has arrived: does what is due and waits for more. */
@@ -365,8 +351,11 @@ pump(Session *session)
 			store_counters(false);
 			MemoryContextSwitchTo(session->message);
 		}
-		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
+		pg::at_point(replayed ? "replayed" : "received");
+		if (apply::dispatch(session, message, replayed) == apply::Step::Schema) {
+			pg::at_point("schema_received");
 			return;
+		}
 		MemoryContextReset(session->message);
 		if (session->catch_up.done)
 			reopen_stream(session);
@@ -393,11 +382,12 @@ after_schema(Session *session, bool changed)
 end_refused(Session *session, const apply::Refused *refused)
 {
 	apply::abort_local(session);
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	pg::at_point("refusal_aborted");
+	begin();
 	apply::record_refusal(*session->subscription, *refused);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	pg::at_point("refusal_written");
+	commit();
+	pg::at_point("refusal_recorded");
 	set_state(State::Refused);
 	close_stream(session);
 	end_worker(Leave::Stay);
@@ -417,6 +407,7 @@ end_failed(Session *session, ErrorData *error)
 	where.lsn = position->xid == InvalidTransactionId ? InvalidXLogRecPtr : position->lsn;
 	where.xid = position->xid;
 	apply::abort_local(session);
+	pg::at_point("aborted");
 	fail_worker(error, &where);
 }
 

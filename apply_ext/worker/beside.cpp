@@ -3,8 +3,10 @@
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -41,20 +43,6 @@ struct Due {
 };
 
 // ---- leaves: may ereport; plain data only ----
-
-void
-begin()
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-void
-commit()
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-}
 
 /* The copy worker does not outlive the apply worker: a position is held back for it. */
 void
@@ -211,6 +199,7 @@ begin_catch_up(Session *session, XLogRecPtr from)
 		return false;
 	}
 	session->catch_up = {true, false, here, list_catch_up(session)};
+	pg::at_point("catch_up_begun");
 	session->progress.holding = true;
 	session->progress.hold = Min(from, here);
 	return true;
@@ -273,7 +262,9 @@ is_copying_beside(const Session *session)
 void
 end_catch_up(Session *session)
 {
+	pg::at_point("catch_up_end");
 	finish_copied(session->subscription->subid);
+	pg::at_point("catch_up_done");
 	pfree(const_cast<char *>(session->catch_up.relations));
 	session->catch_up = {};
 	session->progress.holding = false;

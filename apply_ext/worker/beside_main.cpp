@@ -4,6 +4,7 @@
  */
 #include "apply_ext/catalog/subscription.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 
 #include "pg/compat.hpp"
@@ -48,13 +49,8 @@ begin_copy_worker(Datum argument)
 void
 copy(std::int64_t subid)
 {
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
-	const catalog::Subscription *subscription = catalog::load_subscription(subid);
-	MemoryContextSwitchTo(saved);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	const catalog::Subscription *subscription = load(subid);
+
 	if (subscription == nullptr || !subscription->enabled)
 		return;
 	set_parameters(subscription);
@@ -65,19 +61,14 @@ copy(std::int64_t subid)
 end_failed(std::int64_t subid, ErrorData *error)
 {
 	AbortOutOfAnyTransaction();
-	ereport(LOG, (errcode(error->sqlerrcode), errmsg_internal("%s: %s", MyBgworkerEntry->bgw_name, error->message),
-	              error->detail != nullptr ? errdetail_internal("%s", error->detail) : 0,
-	              error->hint != nullptr ? errhint("%s", error->hint) : 0,
-	              error->context != nullptr ? errcontext_msg("%s", error->context) : 0));
+	log_error(error);
 	if (subid != 0 && error->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN) {
 		catalog::ErrorContextInfo info = {};
 		info.worker = "copy";
 		info.command = "COPY";
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
+		begin();
 		(void) catalog::note_error(subid, error, &info);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		commit();
 	}
 	proc_exit(1);
 }

@@ -5,6 +5,7 @@
  * It has no database. Subscriptions it learns from shared memory, where the functions put them and, at the server's start, the scan
  * of replication origins (scan.cpp). Whether a subscription is enabled, its worker finds out and says by the way it leaves.
  */
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/slots.hpp"
 
 #include "pg/compat.hpp"
@@ -288,14 +289,12 @@ run_launcher()
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
+		begin();
 		collect_slots();
 		if (take_scan_request() && !start_scan())
 			request_scan();
 		long timeout = start_due(handles, launcher_naptime);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		commit();
 
 		pgstat_report_activity(STATE_IDLE, nullptr);
 		WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, wait_event);

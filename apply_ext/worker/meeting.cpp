@@ -3,6 +3,7 @@
 #include "apply_ext/worker/control.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "miscadmin.h"
@@ -40,6 +41,27 @@ wake_worker(Slot *slot)
 	SpinLockRelease(&slot->mutex);
 	if (latch != nullptr)
 		SetLatch(latch);
+}
+
+/* One field as it is now. */
+template <typename T>
+T
+read_locked(const Meeting *meeting, T Meeting::*field)
+{
+	slock_t *mutex = &const_cast<Meeting *>(meeting)->mutex;
+
+	SpinLockAcquire(mutex);
+	T value = meeting->*field;
+	SpinLockRelease(mutex);
+	return value;
+}
+
+void
+write_locked(Meeting *meeting, XLogRecPtr Meeting::*field, XLogRecPtr value)
+{
+	SpinLockAcquire(&meeting->mutex);
+	meeting->*field = value;
+	SpinLockRelease(&meeting->mutex);
 }
 
 /* The segment goes: at end_meeting, at an ERROR, at the end of the process. Raises nothing. */
@@ -150,12 +172,7 @@ end_meeting(Meeting *)
 Phase
 phase_of(const Meeting *meeting)
 {
-	Meeting *shared = const_cast<Meeting *>(meeting);
-
-	SpinLockAcquire(&shared->mutex);
-	Phase phase = shared->phase;
-	SpinLockRelease(&shared->mutex);
-	return phase;
+	return read_locked(meeting, &Meeting::phase);
 }
 
 void
@@ -180,9 +197,7 @@ seek(Meeting *meeting, const RemoteSnapshot *snapshot)
 void
 set_end(Meeting *meeting, XLogRecPtr end)
 {
-	SpinLockAcquire(&meeting->mutex);
-	meeting->end = end;
-	SpinLockRelease(&meeting->mutex);
+	write_locked(meeting, &Meeting::end, end);
 	/* a publisher with nothing to send says how far it is only when somebody waits */
 	announce_wait(meeting->slot->subid, end);
 }
@@ -256,20 +271,13 @@ snapshot_of(const Meeting *meeting)
 XLogRecPtr
 end_of(const Meeting *meeting)
 {
-	Meeting *shared = const_cast<Meeting *>(meeting);
-
-	SpinLockAcquire(&shared->mutex);
-	XLogRecPtr end = shared->end;
-	SpinLockRelease(&shared->mutex);
-	return end;
+	return read_locked(meeting, &Meeting::end);
 }
 
 void
 set_cut(Meeting *meeting, XLogRecPtr cut)
 {
-	SpinLockAcquire(&meeting->mutex);
-	meeting->cut = cut;
-	SpinLockRelease(&meeting->mutex);
+	write_locked(meeting, &Meeting::cut, cut);
 }
 
 bool
@@ -290,6 +298,7 @@ hold(Meeting *meeting, Phase phase)
 {
 	TimestampTz begun = GetCurrentTimestamp();
 
+	pg::at_point("verify_held");
 	while (phase_of(meeting) == phase) {
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000, pg::compat::wait_event("SchemasyncMeeting"));
 		ResetLatch(MyLatch);

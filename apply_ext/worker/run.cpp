@@ -2,6 +2,7 @@
  * The run of an apply worker: how it begins, what it reports, how it ends.
  */
 #include "apply_ext/catalog/subscription.hpp"
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "apply_ext/worker/slots.hpp"
 
@@ -127,12 +128,10 @@ void
 clear_failure()
 {
 	was_failed = false;
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::save_state(own->subid, "ready", nullptr);
 	catalog::resolve_errors(own->subid);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 void
@@ -163,8 +162,7 @@ begin_worker(Datum argument)
 
 	BackgroundWorkerInitializeConnectionByOid(own->database, own->owner, 0);
 
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	MemoryContext saved = MemoryContextSwitchTo(TopMemoryContext);
 	catalog::Subscription *subscription = catalog::load_subscription(own->subid);
 	MemoryContextSwitchTo(saved);
@@ -177,8 +175,7 @@ begin_worker(Datum argument)
 		own->counted = true;
 		SpinLockRelease(&own->mutex);
 	}
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 
 	if (subscription == nullptr)
 		leave_unknown();
@@ -239,17 +236,13 @@ fail_worker(ErrorData *error, const Where *where)
 	bool connection = sqlstate_class == ERRCODE_CONNECTION_EXCEPTION || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
 	                  error->sqlerrcode == ERRCODE_CRASH_SHUTDOWN || error->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
 
-	ereport(LOG, (errcode(error->sqlerrcode), errmsg_internal("%s: %s", MyBgworkerEntry->bgw_name, error->message),
-	              error->detail != nullptr ? errdetail_internal("%s", error->detail) : 0,
-	              error->hint != nullptr ? errhint("%s", error->hint) : 0,
-	              error->context != nullptr ? errcontext_msg("%s", error->context) : 0));
+	log_error(error);
 
 	/* one lost connection is everyday life and no failure; the next run either streams or says more */
 	if (connection && own->failures == 0)
 		end_worker(Leave::Again);
 
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::ErrorContextInfo info = {};
 	info.worker = "apply";
 	if (where != nullptr) {
@@ -260,8 +253,7 @@ fail_worker(ErrorData *error, const Where *where)
 		info.xid = where->xid;
 	}
 	catalog::record_error(own->subid, error, &info);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 	set_state(State::Failed);
 	end_worker(Leave::Failed);
 }
@@ -365,11 +357,9 @@ store_counters(bool idle)
 		return;
 	uncounted = false;
 	counted_at = GetCurrentTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	catalog::save_counters(own->subid, own->rows, own->transactions);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 }
 
 bool

@@ -3,6 +3,7 @@
  * shared, and gives them slots of shared memory. It needs some database, because the server reads only a few shared catalogs
  * without one.
  */
+#include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/slots.hpp"
 
 #include "pg/compat.hpp"
@@ -74,16 +75,14 @@ run_scan(Oid database)
 		proc_exit(0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
+	begin();
 	ListCell *cell;
 	foreach (cell, scan_origins()) {
 		char *origin = static_cast<char *>(lfirst(cell));
 		ereport(LOG, (errmsg("dropping replication origin \"%s\" of a database that is gone", origin)));
 		replorigin_drop_by_name(origin, true, true);
 	}
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	commit();
 	wake_launcher();
 	proc_exit(0);
 }

@@ -1,0 +1,220 @@
+#include "apply_ext/worker/copy_table.hpp"
+
+#include "apply_ext/catalog/internal.hpp"
+#include "pg/compat.hpp"
+
+extern "C" {
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/copy.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_relation.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+}
+
+namespace schemasync::worker {
+
+namespace {
+
+// ---- leaves: may ereport; plain data only ----
+
+/* Where a table's rows go. */
+struct Target {
+	Oid relid;         /* InvalidOid: it is kept out */
+	int npairs;
+	AttrNumber *pairs; /* publisher attnum, local attnum, ... */
+};
+
+/* Not apply::find_relation: for the stream a table that is being copied is not there yet. */
+Target
+load_target(std::int64_t subid, Oid publisher_oid)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	Target target = {};
+	bool isnull = true;
+	Datum *elements = nullptr;
+	int count = 0;
+	Internal internal = begin_internal();
+	if (run("SELECT relid, attmap FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	        {as_int8(subid), as_oid(publisher_oid)}) == 1) {
+		target.relid = DatumGetObjectId(result(0, 1, &isnull));
+		deconstruct_array(DatumGetArrayTypeP(result(0, 2, &isnull)), INT2OID, 2, true, TYPALIGN_SHORT, &elements, nullptr, &count);
+		target.npairs = count / 2;
+		target.pairs = static_cast<AttrNumber *>(MemoryContextAllocZero(context, sizeof(AttrNumber) * static_cast<Size>(count + 1)));
+		for (int i = 0; i < count; i++)
+			target.pairs[i] = DatumGetInt16(elements[i]);
+	}
+	end_internal(internal);
+	return target;
+}
+
+/* The type's binary form means the same on any server: not so where it has oids in it. */
+bool
+has_portable_binary(Oid type)
+{
+	switch (type) {
+	case REGPROCOID:
+	case REGPROCEDUREOID:
+	case REGOPEROID:
+	case REGOPERATOROID:
+	case REGCLASSOID:
+	case REGTYPEOID:
+	case REGROLEOID:
+	case REGNAMESPACEOID:
+	case REGCONFIGOID:
+	case REGDICTIONARYOID:
+	case REGCOLLATIONOID:
+	case ACLITEMOID:
+		return false;
+	default: {
+		Oid element = get_element_type(type);
+		return type < FirstNormalObjectId && (!OidIsValid(element) || has_portable_binary(element));
+	}
+	}
+}
+
+struct Plan {
+	SourceColumn *columns; /* those that the local table takes */
+	int count;
+	List *names;           /* the local ones, in the same order */
+	bool binary;
+};
+
+Plan
+plan_columns(const catalog::Subscription &subscription, const Source &source, const SourceTable &table,
+             const Target &target, Relation relation)
+{
+	Plan plan = {};
+	int count = 0;
+	SourceColumn *columns = read_columns(source, table, &count);
+	TupleDesc descriptor = RelationGetDescr(relation);
+
+	plan.columns = static_cast<SourceColumn *>(palloc0(sizeof(SourceColumn) * static_cast<Size>(count + 1)));
+	plan.binary = subscription.options.binary;
+	for (int i = 0; i < count; i++) {
+		AttrNumber local = 0;
+		for (int j = 0; j < target.npairs; j++) {
+			if (target.pairs[2 * j] == columns[i].attnum)
+				local = target.pairs[2 * j + 1];
+		}
+		if (local <= 0 || local > descriptor->natts)
+			continue;
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, local - 1);
+		if (attribute->attisdropped || attribute->attgenerated != '\0')
+			continue;
+		plan.columns[plan.count++] = columns[i];
+		plan.names = lappend(plan.names, makeString(pstrdup(NameStr(attribute->attname))));
+		plan.binary = plan.binary && attribute->atttypid == columns[i].type && has_portable_binary(columns[i].type);
+	}
+	return plan;
+}
+
+/* Becomes the table's owner, whom the subscription's owner must be able to become, as PostgreSQL 16 does for rows. */
+void
+become_owner(const catalog::Subscription &subscription, Relation relation, catalog::Internal *saved)
+{
+	Oid owner = subscription.options.run_as_owner ? subscription.owner : relation->rd_rel->relowner;
+
+	GetUserIdAndSecContext(&saved->saved_user, &saved->saved_sec_context);
+	if (owner != subscription.owner && !pg::compat::member_can_set_role(subscription.owner, owner))
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		                errmsg("role \"%s\" cannot SET ROLE to \"%s\"", GetUserNameFromId(subscription.owner, false),
+		                       GetUserNameFromId(owner, false)),
+		                errdetail("The rows of table \"%s\" are written as its owner.", RelationGetRelationName(relation))));
+	SetUserIdAndSecContext(owner, saved->saved_sec_context | SECURITY_RESTRICTED_OPERATION);
+
+	AclResult allowed = pg_class_aclcheck(RelationGetRelid(relation), owner, ACL_INSERT);
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, get_relkind_objtype(relation->rd_rel->relkind), RelationGetRelationName(relation));
+	if (check_enable_rls(RelationGetRelid(relation), InvalidOid, false) == RLS_ENABLED)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+		                errmsg("role \"%s\" cannot replicate into relation with row-level security enabled: \"%s\"",
+		                       GetUserNameFromId(owner, true), RelationGetRelationName(relation))));
+}
+
+int
+read_callback(void *buffer, int least, int most)
+{
+	return read_rows(buffer, least, most);
+}
+
+std::int64_t
+copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Relation relation)
+{
+	ParseState *parse = make_parsestate(nullptr);
+	List *options = NIL;
+
+	(void) addRangeTableEntryForRelation(parse, relation, RowExclusiveLock, nullptr, false, false);
+	if (plan.binary)
+		options = list_make1(makeDefElem(pstrdup("format"), reinterpret_cast<Node *>(makeString(pstrdup("binary"))), -1));
+	start_rows(source, table, plan.columns, plan.count, plan.binary);
+	CopyFromState copy = BeginCopyFrom(parse, relation, nullptr, nullptr, false, read_callback, plan.names, options);
+	std::int64_t rows = static_cast<std::int64_t>(CopyFrom(copy));
+	EndCopyFrom(copy);
+	end_rows();
+	return rows;
+}
+
+/* Empties a table before it is copied afresh; whoever reads it meanwhile sees either the old rows or, with DELETE, waits for nothing. */
+void
+clear_table(Relation relation)
+{
+	char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+	const char *only = relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "" : "ONLY ";
+
+	SPI_connect();
+	if (SPI_execute(psprintf("DELETE FROM %s%s", only, name), false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not empty table %s", name);
+	SPI_finish();
+}
+
+} // namespace
+
+bool
+empty_target(const catalog::Subscription &subscription, Oid publisher_oid)
+{
+	Target target = load_target(subscription.subid, publisher_oid);
+
+	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
+		return false;
+	Relation relation = table_open(target.relid, RowExclusiveLock);
+	catalog::Internal saved = {};
+	become_owner(subscription, relation, &saved);
+	clear_table(relation);
+	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+	table_close(relation, NoLock);
+	CommandCounterIncrement();
+	return true;
+}
+
+std::int64_t
+fill_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+{
+	Target target = load_target(subscription.subid, table.oid);
+	std::int64_t rows = 0;
+
+	if (!OidIsValid(target.relid))
+		return 0;
+	Relation relation = table_open(target.relid, RowExclusiveLock);
+	Plan plan = plan_columns(subscription, source, table, target, relation);
+	catalog::Internal saved = {};
+	become_owner(subscription, relation, &saved);
+	rows = copy_rows(source, table, plan, relation);
+	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+	table_close(relation, NoLock);
+	CommandCounterIncrement();
+	return rows;
+}
+
+} // namespace schemasync::worker
