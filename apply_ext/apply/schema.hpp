@@ -124,6 +124,12 @@ void adopt_states(const catalog::Subscription &subscription, const char *const *
                   const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
                   const char *table_state);
 
+/*
+ * The same for types that no table may need: one that is here becomes the base; with create, one that is missing is made,
+ * and a WARNING tells of one that cannot be.
+ */
+void adopt_types(const catalog::Subscription &subscription, const char *const *types, int ntypes, bool create);
+
 /* A state with the position that it is of (docs/wire.md, as_of); palloc'd. Leaf. */
 char *state_as_of(const char *state, XLogRecPtr position);
 

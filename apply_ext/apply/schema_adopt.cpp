@@ -67,21 +67,28 @@ parsed(state::Parsed<T> result)
 	return std::get<T>(std::move(result));
 }
 
+/* sql has to outlive it. */
+Execution
+execution_of(const Adoption &adoption, const std::string &sql, Oid role)
+{
+	return {.sql = sql.c_str(),
+	        .run_as = role,
+	        .checked = true,
+	        .restricted = true,
+	        .search_path = "",
+	        .waits_for = InvalidOid,
+	        .settings = nullptr,
+	        .nsettings = 0,
+	        .lock_timeout = adoption.subscription.options.ddl_lock_timeout,
+	        .lock_retries = adoption.subscription.options.ddl_lock_retries};
+}
+
 /* Executes what the merge or the renderer made, as `role`; an ERROR of the server goes on with the statement
  * in its context. */
 void
 execute(const Adoption &adoption, const std::string &sql, Oid role)
 {
-	const Execution execution{.sql = sql.c_str(),
-	                          .run_as = role,
-	                          .checked = true,
-	                          .restricted = true,
-	                          .search_path = "",
-	                          .waits_for = InvalidOid,
-	                          .settings = nullptr,
-	                          .nsettings = 0,
-	                          .lock_timeout = adoption.subscription.options.ddl_lock_timeout,
-	                          .lock_retries = adoption.subscription.options.ddl_lock_retries};
+	const Execution execution = execution_of(adoption, sql, role);
 
 	pg::call([&] {
 		Executed executed = execute_ddl(execution);
@@ -129,6 +136,38 @@ adopt_type(Adoption &adoption, const char *text)
 	}
 	const catalog::ObjectRow row{"pg_type", theirs.name.oid, local, text};
 	pg::call([&] { catalog::save_object(adoption.subscription.subid, &row); });
+}
+
+/* One that no table may need. */
+void
+adopt_spare_type(Adoption &adoption, const char *text)
+{
+	const auto theirs = parsed(state::parse_type(text));
+	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
+
+	if (OidIsValid(local) || !adoption.create) {
+		if (OidIsValid(local))
+			adopt_type(adoption, text);
+		return;
+	}
+	if (pg::call([&] { return catalog::load_object(adoption.subscription.subid, "pg_type", theirs.name.oid); }) != nullptr)
+		return;
+	check_fragments(theirs);
+	ensure_schema(adoption, theirs.name.schema);
+	for (const std::string &sql : merge::render_create_type(theirs)) {
+		const Execution execution = execution_of(adoption, sql, creation_role(adoption, theirs.owner));
+		Executed executed = pg::call([&] { return execute_ddl(execution); });
+		if (executed.outcome == Outcome::Done)
+			continue;
+		pg::call([&] {
+			ereport(WARNING, (errmsg("the type %s.%s of the publisher cannot be made here", theirs.name.schema.c_str(),
+			                         theirs.name.name.c_str()),
+			                  errdetail("%s", executed.error->message),
+			                  errhint("No table that is copied uses it.")));
+		});
+		return;
+	}
+	adopt_type(adoption, text);
 }
 
 /* The local columns of the publisher's, by name; what is missing or does not take its values is a misfit. */
@@ -336,6 +375,18 @@ adopt_states(const catalog::Subscription &subscription, const char *const *types
 		for (int i = 0; i < nstates; i++)
 			adopt_relation(adoption, states[i]);
 		report_misfits(adoption);
+	});
+}
+
+void
+adopt_types(const catalog::Subscription &subscription, const char *const *types, int ntypes, bool create)
+{
+	pg::entry([&] {
+		Adoption adoption{
+		    .subscription = subscription, .create = create, .sync_lsn = InvalidXLogRecPtr, .table_state = ""};
+
+		for (int i = 0; i < ntypes; i++)
+			adopt_spare_type(adoption, types[i]);
 	});
 }
 

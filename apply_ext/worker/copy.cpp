@@ -164,6 +164,10 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, b
 
 	if (subscription.objects_adopted)
 		return;
+	if (before_tables) {
+		const char **types = describe_types(source, subscription, &count);
+		apply::adopt_types(subscription, types, count, subscription.copy_schema);
+	}
 	const char **texts = describe_objects(source, subscription, &count);
 	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,
 	                         !subscription.refreshing);

@@ -363,6 +363,32 @@ describe_tables(const Source &source, const SourceTable *const *described, int c
 }
 
 const char **
+describe_types(const Source &source, const catalog::Subscription &subscription, int *count)
+{
+	char *array = publication_array(subscription);
+	Rows rows = query(source.sql,
+	                  psprintf("SELECT %s.schemasync_describe_type(t.oid)::pg_catalog.text FROM pg_catalog.pg_type t"
+	                           " JOIN pg_catalog.pg_namespace s ON s.oid = t.typnamespace"
+	                           " WHERE (t.typtype IN ('e', 'd', 'r') OR t.typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class c"
+	                           "  WHERE c.oid = t.typrelid AND c.relkind = 'c'))"
+	                           " AND s.nspname !~ '^pg_' AND s.nspname NOT IN ('information_schema', 'schemasync')"
+	                           " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.deptype = 'e'"
+	                           "  AND e.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND e.objid = t.oid)"
+	                           " AND (EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = ANY (%s) AND puballtables)"
+	                           "  OR s.oid IN (SELECT n.pnnspid FROM pg_catalog.pg_publication_namespace n"
+	                           "  JOIN pg_catalog.pg_publication p ON p.oid = n.pnpubid WHERE p.pubname = ANY (%s)))"
+	                           " ORDER BY t.oid",
+	                           source.extension_schema, array, array));
+	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
+
+	*count = 0;
+	for (int i = 0; i < rows.count; i++)
+		if (rows.values[i][0] != nullptr)
+			texts[(*count)++] = rows.values[i][0];
+	return texts;
+}
+
+const char **
 describe_objects(const Source &source, const catalog::Subscription &subscription, int *count)
 {
 	StringInfoData tables;

@@ -69,6 +69,9 @@ struct States {
 };
 States describe_tables(const Source &source, const SourceTable *const *tables, int count);
 
+/* The states of all types in what is published as a whole (all tables, or a schema), whether a table uses them or not. */
+const char **describe_types(const Source &source, const catalog::Subscription &subscription, int *count);
+
 /* The definitions of the opt-in classes (docs/wire.md) that the publications cover, in an order in which they can be made. */
 const char **describe_objects(const Source &source, const catalog::Subscription &subscription, int *count);
 

@@ -17,10 +17,12 @@ same_text(const std::optional<state::Expression> &a, const std::optional<state::
 	return a.has_value() == b.has_value() && (!a || a->sql == b->sql);
 }
 
+/* From 17 on a partition shares it, sequence and all; before, an identity of a partition was its own. */
 bool
 has_parents_identity(const state::Relation &relation, const state::Column &column)
 {
-	return !relation.partition_bound.empty() && column.inhcount > 0 && column.identity != 0;
+	return !relation.partition_bound.empty() && column.inhcount > 0 && column.identity != 0 &&
+	       !column.sequence;
 }
 
 } // namespace
@@ -102,7 +104,7 @@ RelationMerge::identity(const state::Column *base, const state::Column &theirs, 
 	                                                      : column + " is an identity, " + kind);
 	if (local.column->identity == theirs.identity)
 		return satisfy(operation, "The subscriber's column is so.");
-	/* from 17 on; what is attached may have none of its own, what is detached loses it */
+	/* what is attached may have none of its own, what is detached loses it */
 	if (has_parents_identity(*theirs_, theirs) || (base != nullptr && has_parents_identity(*base_, *base)))
 		return ignore(operation, "A partition has the identity of the table it is a partition of.");
 	if (theirs.identity == 0) {

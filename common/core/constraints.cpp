@@ -217,7 +217,8 @@ RelationMerge::rename_constraints()
 			ignore(operation, "The subscriber has no such constraint.");
 		else if (triple.ours->name != triple.base->name)
 			satisfy(operation, "The subscriber's constraint is named " + sql::shown(triple.ours->name) + ".");
-		else if (triple.ours->parent != 0 || (!triple.ours->local && triple.ours->inhcount > 0))
+		/* a check has one name in all the tables; the keys of a partition have names of their own */
+		else if (triple.ours->type == 'c' && triple.ours->inhcount > 0)
 			ignore(operation, "The subscriber's constraint belongs to the parent table.");
 		else
 			operation.sql = {alter("RENAME CONSTRAINT " + sql::ident(triple.base->name) + " TO " +

@@ -72,11 +72,21 @@ my %changes = (
 		'INSERT INTO %s VALUES (15, 1, 1), (99, 2, 2); UPDATE %s SET id = 16 WHERE id = 1'],
 	inheritance => ['CREATE TABLE %s (id int PRIMARY KEY, a int); CREATE TABLE %s_c (x int) INHERITS (%s); ALTER TABLE %s_c ADD PRIMARY KEY (id); INSERT INTO %s_c VALUES (1, 1, 1)', undef,
 		'ALTER TABLE %s ADD c text DEFAULT $$i$$', 'INSERT INTO %s_c VALUES (2, 2, 2, $$own$$)'],
+	names_of_a_partition => ['CREATE TABLE %s (id int, a int, PRIMARY KEY (id), UNIQUE (id, a)) PARTITION BY RANGE (id); CREATE TABLE %s_1 PARTITION OF %s FOR VALUES FROM (0) TO (10); INSERT INTO %s VALUES (1, 1)',
+		'INSERT INTO %s VALUES (2, 2)', 'ALTER TABLE %s_1 RENAME CONSTRAINT %s_1_pkey TO %s_1_key; ALTER TABLE %s RENAME CONSTRAINT %s_pkey TO %s_key; '
+		. 'ALTER INDEX %s_1_id_a_key RENAME TO %s_1_other', 'INSERT INTO %s VALUES (3, 3)'],
+	sequence => [$plain . '; CREATE SEQUENCE %s_old INCREMENT 3; CREATE SEQUENCE %s_gone', undef,
+		'CREATE SEQUENCE %s_s START 1000; ALTER TABLE %s ALTER a SET DEFAULT nextval($$%s_s$$); ALTER SEQUENCE %s_old RENAME TO %s_new; '
+		. 'ALTER SEQUENCE %s_new AS int MAXVALUE 99 CYCLE; DROP SEQUENCE %s_gone', 'INSERT INTO %s (id) VALUES (105)'],
+	sequence_owner => ['CREATE TABLE %s (id int PRIMARY KEY, a serial, b int); CREATE SEQUENCE %s_s; INSERT INTO %s VALUES (1, 1, 1)', 'INSERT INTO %s VALUES (2)',
+		'ALTER SEQUENCE %s_a_seq OWNED BY NONE; ALTER TABLE %s ALTER b SET DEFAULT nextval($$%s_s$$); ALTER SEQUENCE %s_s OWNED BY %s.b; '
+		. 'ALTER TABLE %s DROP a; DROP SEQUENCE %s_a_seq', 'INSERT INTO %s (id) VALUES (106)'],
+	unused_type => [$plain . '; CREATE TYPE %s_e AS ENUM ($$a$$)', undef, 'ALTER TYPE %s_e ADD VALUE $$b$$', 'ALTER TABLE %s ADD e %s_e; UPDATE %s SET e = $$b$$'],
 	rolled_back => [undef, undef, 'SAVEPOINT s; ALTER TABLE %s ADD c int; INSERT INTO %s VALUES (102); ROLLBACK TO s', 'INSERT INTO %s VALUES (103)'],
 	temporary => [undef, undef, 'CREATE TEMP TABLE %s_t (id int) ON COMMIT PRESERVE ROWS; INSERT INTO %s_t VALUES (1); DROP TABLE %s_t', 'INSERT INTO %s VALUES (104)'],
 );
 my %needs_own_transaction = map { $_ => 1 } qw(rolled_back);
-my %breaks_transactions = map { $_ => 1 } qw(add_enum_value);
+my %breaks_transactions = map { $_ => 1 } qw(add_enum_value unused_type);
 my @positions = qw(between alone idle down);
 my @names = @ARGV ? @ARGV : sort keys %changes;
 

@@ -48,6 +48,15 @@ trigger(const char *definition)
 	return result;
 }
 
+Definition
+sequence(const char *name, std::int64_t increment, bool owned = false)
+{
+	Definition result = object("sequences", "pg_class", "sequence", name, ("s." + std::string(name)).c_str());
+	result.sequence = state::Sequence{.name = result.name, .type = "bigint", .increment = increment, .max = 99};
+	result.owned = owned;
+	return result;
+}
+
 struct Scene {
 	std::optional<Definition> base, theirs, ours;
 	merge::DefinitionInput input;
@@ -74,6 +83,25 @@ struct Scene {
 		return out;
 	}
 };
+
+TEST(Definition, FollowsSequences)
+{
+	Scene scene;
+	const std::string options = " AS bigint START WITH 1 INCREMENT BY 2 MINVALUE 1 MAXVALUE 99 CACHE 1 NO CYCLE;\n";
+	scene.theirs = sequence("q", 2);
+	EXPECT_EQ(scene.sql(), "CREATE SEQUENCE \"s\".\"q\"" + options);
+	scene.ours = sequence("q", 2);
+	EXPECT_EQ(scene.sql(), "");
+	scene.ours = sequence("q", 3);
+	EXPECT_EQ(scene.sql(), "ALTER SEQUENCE \"s\".\"q\"" + options);
+	scene.ours = sequence("q", 2, true);
+	EXPECT_EQ(scene.sql(), "ALTER SEQUENCE \"s\".\"q\" OWNED BY NONE;\n");
+	scene.ours = sequence("was", 2);
+	EXPECT_EQ(scene.sql(), "ALTER SEQUENCE \"s\".\"was\" RENAME TO \"q\";\n");
+	scene.theirs.reset();
+	EXPECT_EQ(scene.sql(), "DROP SEQUENCE \"s\".\"was\";\n");
+	EXPECT_EQ(merge::class_of("pg_class", "sequence"), merge::sequence_class);
+}
 
 TEST(Definition, MakesViews)
 {

@@ -357,6 +357,21 @@ TEST(MergeConstraints, AddsRenamesValidatesAndDrops)
 	          "drop_constraint satisfied; rename_constraint satisfied; validate_constraint satisfied");
 }
 
+TEST(MergeConstraints, NamesTheKeysOfAPartitionButNotItsChecks)
+{
+	Scene scene;
+	scene.all([](Relation &r) {
+		r.constraints = {constraint(1, "t_pkey", 'p', "PRIMARY KEY (id)", {1}), constraint(2, "c", 'c', "CHECK ((a > 0))", {2})};
+		for (state::Constraint &one : r.constraints)
+			one.local = false, one.inhcount = 1;
+		r.constraints[0].parent = 77;
+	});
+	scene.theirs.constraints[0].name = "t_key";
+	scene.theirs.constraints[1].name = "d";
+	EXPECT_EQ(scene.sql(), alter + "RENAME CONSTRAINT \"t_pkey\" TO \"t_key\";\n");
+	EXPECT_EQ(scene.verdicts(), "rename_constraint forward; rename_constraint ignore");
+}
+
 TEST(MergeConstraints, ReplacesOneUnderItsName)
 {
 	Scene scene;
