@@ -554,6 +554,13 @@ TEST(MergeIndexes, Policies)
 	scene.policy.indexes = Choice::Background;
 	EXPECT_EQ(scene.sql(), "CREATE INDEX CONCURRENTLY \"i\" ON \"public\".\"t\" USING btree (a);\n");
 	EXPECT_TRUE(scene.result.operations[0].background);
+	EXPECT_EQ(scene.result.operations[0].index, 9u);
+	scene.ours.indexes = scene.theirs.indexes;
+	EXPECT_EQ(scene.verdicts(), "create_index satisfied");
+	scene.ours.indexes[0].valid = false;
+	EXPECT_EQ(scene.verdicts(), "create_index refuse local_name_taken");
+	EXPECT_EQ(scene.result.operations[0].suggested_sql, "DROP INDEX \"public\".\"i\"");
+	scene.ours.indexes.clear();
 	scene.policy.indexes = Choice::Ignore;
 	EXPECT_EQ(scene.verdicts(), "create_index ignore");
 	scene.base.indexes = scene.ours.indexes = scene.theirs.indexes;
