@@ -317,7 +317,7 @@ follows_class(const SchemaWork &work, std::string_view object_class)
 }
 
 void
-check_fragments(const state::Definition &definition)
+check_fragments(const state::Definition &definition, UnknownSyntax &unknown)
 {
 	if (definition.sequence) {
 		const std::string &type = definition.sequence->type;
@@ -325,10 +325,10 @@ check_fragments(const state::Definition &definition)
 			throw std::runtime_error("the publisher's sequence " + definition.identity + " has a type that no sequence has");
 	}
 	for (const auto &[column, expression] : definition.defaults)
-		check_expression(definition.identity.c_str(), expression);
+		check_expression(unknown, definition.identity.c_str(), expression);
 	for (const std::string *expression : {&definition.using_expr, &definition.check_expr})
 		if (!expression->empty())
-			check_expression(definition.identity.c_str(), *expression);
+			check_expression(unknown, definition.identity.c_str(), *expression);
 	for (const std::vector<state::Privilege> *list : {&definition.acl, &definition.default_acl})
 		for (const state::Privilege &grant : *list)
 			if (grant.privilege.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ ") != std::string::npos)
