@@ -156,7 +156,7 @@ adopt_type(Adoption &adoption, const char *text)
 	pg::call([&] { catalog::save_object(adoption.subscription.subid, &row); });
 }
 
-/* One that no table may need. */
+/* One that no table may need: what stands in its way is a WARNING. */
 void
 adopt_spare_type(Adoption &adoption, const char *text)
 {
@@ -170,20 +170,24 @@ adopt_spare_type(Adoption &adoption, const char *text)
 	}
 	if (pg::call([&] { return catalog::load_object(adoption.subscription.subid, "pg_type", theirs.name.oid); }) != nullptr)
 		return;
-	check_fragments(theirs);
-	ensure_schema(adoption, theirs.name.schema);
-	for (const std::string &sql : merge::render_create_type(theirs)) {
-		const Execution execution = execution_of(adoption, sql, creation_role(adoption, theirs.owner));
-		Executed executed = pg::call([&] { return execute_ddl(execution); });
-		if (executed.outcome == Outcome::Done)
-			continue;
+	UnknownSyntax unknown;
+	check_fragments(theirs, unknown);
+	const std::string name = qualified_name(theirs.name.schema, theirs.name.name);
+	auto warn = [&](const char *why) {
 		pg::call([&] {
-			ereport(WARNING, (errmsg("the type %s.%s of the publisher cannot be made here", theirs.name.schema.c_str(),
-			                         theirs.name.name.c_str()),
-			                  errdetail("%s", executed.error->message),
+			ereport(WARNING, (errmsg("the type %s of the publisher cannot be made here", name.c_str()), errdetail("%s", why),
 			                  errhint("No table that is copied uses it.")));
 		});
-		return;
+	};
+	const std::vector<std::string> statements = merge::render_create_type(theirs);
+	if (!is_readable(adoption, unknown, statements, "type " + name))
+		return warn(adoption.misfits.back().c_str());
+	ensure_schema(adoption, theirs.name.schema);
+	for (const std::string &sql : statements) {
+		const Execution execution = execution_of(adoption, sql, creation_role(adoption, theirs.owner));
+		Executed executed = pg::call([&] { return execute_ddl(execution); });
+		if (executed.outcome != Outcome::Done)
+			return warn(executed.error->message);
 	}
 	adopt_type(adoption, text);
 }

@@ -14,11 +14,13 @@
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/definition.hpp"
 #include "apply_ext/catalog/object.hpp"
+#include "apply_ext/catalog/relation.hpp"
 
 #include "pg/guard.hpp"
 #include "pg/subtransaction.hpp"
 
 extern "C" {
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -124,6 +126,18 @@ find_dropped_leaf(const char *catalog, const char *schema, const char *name, con
 	return address;
 }
 
+/* A sequence that a column of a followed table owns: it came with the state of the table. */
+bool
+is_followed_column_sequence(std::int64_t subid, Oid sequence)
+{
+	Oid relid = InvalidOid;
+	int32 attnum = 0;
+
+	return (sequenceIsOwned(sequence, DEPENDENCY_AUTO, &relid, &attnum) ||
+	        sequenceIsOwned(sequence, DEPENDENCY_INTERNAL, &relid, &attnum)) &&
+	       catalog::is_target(subid, relid);
+}
+
 /* The materialized view that an index is on. */
 bool
 is_on_stored_view(Oid index)
@@ -159,6 +173,8 @@ find_local(const SchemaWork &work, const std::string &key, Oid publisher_oid, co
 		local.address = find_by_name(*theirs);
 		if (OidIsValid(local.address.objectId))
 			local.definition = read(Aspect::Itself, local.address);
+		local.mapped = local.definition && local.definition->owned &&
+		               pg::call([&] { return is_followed_column_sequence(work.subscription.subid, local.address.objectId); });
 	}
 	return local;
 }

@@ -190,6 +190,17 @@ schema_is_followed(std::int64_t subid, const char *schema)
 	return followed;
 }
 
+bool
+is_target(std::int64_t subid, Oid relid)
+{
+	Internal internal = begin_internal();
+	bool found = run("SELECT 1 FROM schemasync.relation WHERE subid = $1 AND relid = $2 LIMIT 1",
+	                 {as_int8(subid), as_oid(relid)}) > 0;
+
+	end_internal(internal);
+	return found;
+}
+
 BaseColumn *
 load_base_columns(std::int64_t subid, Oid publisher_oid, int *count)
 {

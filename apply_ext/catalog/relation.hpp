@@ -62,6 +62,9 @@ bool is_any_copying(std::int64_t subid);
 /* Whether the subscription knows a relation in the publisher's schema of that name. */
 bool schema_is_followed(std::int64_t subid, const char *schema);
 
+/* Whether one of the publisher's tables goes to this local one. */
+bool is_target(std::int64_t subid, Oid relid);
+
 /* The columns of a relation's base in their order; palloc'd. */
 struct BaseColumn {
 	AttrNumber attnum;
