@@ -40,6 +40,7 @@ pub_sql(q{
 	CREATE TABLE root (id int, a int, b int) PARTITION BY RANGE (id);
 	CREATE TABLE root_1 PARTITION OF root FOR VALUES FROM (0) TO (100);
 	CREATE SCHEMA old; CREATE TABLE old.one (id int PRIMARY KEY); CREATE TABLE old.two (id serial PRIMARY KEY);
+	CREATE TYPE row_of AS (id int, v text); CREATE TABLE typed OF row_of (PRIMARY KEY (id)); INSERT INTO typed VALUES (1, 'one');
 	CREATE FUNCTION twice(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 * 2';
 	INSERT INTO plain SELECT i, i, i, i FROM generate_series(1, 9) i;
 	INSERT INTO strict SELECT * FROM plain; INSERT INTO keeps SELECT id, a, b FROM plain; INSERT INTO carries SELECT id, a FROM plain;
@@ -133,4 +134,9 @@ pub_sql('ALTER TABLE plain ALTER b SET DEFAULT twice(4)');
 wait_applied($pub, $sub, 'sub');
 like(sub_sql(q{SELECT verdict || ' ' || detail FROM schemasync_ddl_history WHERE operation = 'set_default' ORDER BY history_id DESC LIMIT 1}),
 	qr/^forward The function public\.twice.* is defined otherwise on the subscriber, which concerns rows that are written there/, 'a default with another function is forwarded and says so');
+pub_sql(q{
+	ALTER TYPE row_of ADD ATTRIBUTE w int CASCADE; INSERT INTO typed VALUES (2, 'two', 2); ALTER TYPE row_of RENAME ATTRIBUTE v TO vv CASCADE; INSERT INTO typed VALUES (3, 'three', 3);
+	CREATE TYPE floats AS RANGE (subtype = float8, subtype_diff = float8mi); CREATE TABLE ranges (id int PRIMARY KEY, f floats); INSERT INTO ranges VALUES (1, '[1.5,2)');
+});
+applied('the type of a typed table was there before; a range with a function', '^public.(typed|ranges|floats)');
 done_testing();
