@@ -108,7 +108,7 @@ ensure_schema(const Adoption &adoption, const std::string &schema)
 void
 adopt_type(Adoption &adoption, const char *text)
 {
-	const auto theirs = parsed(state::parse_type(text));
+	auto theirs = parsed(state::parse_type(text));
 	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
 	std::optional<state::Type> ours;
 
@@ -164,7 +164,7 @@ pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Rel
 void
 adopt_relation(Adoption &adoption, const char *text)
 {
-	const auto theirs = parsed(state::parse_relation(text));
+	auto theirs = parsed(state::parse_relation(text));
 	const std::string identity = qualified_name(theirs.name.schema, theirs.name.name);
 	Oid relid = find_local_relation(theirs.name.schema, theirs.name.name);
 	bool created = false;

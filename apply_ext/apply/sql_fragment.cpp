@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "apply_ext/apply/sql_reference.hpp"
+
 #include "core/merge.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
@@ -170,10 +172,12 @@ check_expression(const char *where, const std::string &sql)
 }
 
 static void
-check_expression(const std::string &where, const std::optional<state::Expression> &expression)
+check_expression(const std::string &where, std::optional<state::Expression> &expression)
 {
-	if (expression)
-		check(is_expression, "expression", where, expression->sql);
+	if (!expression)
+		return;
+	check(is_expression, "expression", where, expression->sql);
+	check_references(where, *expression);
 }
 
 static void
@@ -189,35 +193,57 @@ check_collation(const std::string &where, const std::string &collation)
 		check(is_collation, "collation", where, collation);
 }
 
+/* No publication has such a table: a state of one could only be meant to change what is here. */
+static void
+check_schema(const state::Relation &relation)
+{
+	const std::string &schema = relation.name.schema;
+
+	if (schema.rfind("pg_", 0) != 0 && schema != "information_schema" && schema != "schemasync")
+		return;
+	pg::call([&] {
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher sent a state of the system's table \"%s.%s\"", schema.c_str(),
+		                       relation.name.name.c_str())));
+	});
+}
+
 void
-check_fragments(const state::Relation &relation)
+check_fragments(state::Relation &relation)
 {
 	const std::string &where = relation.name.name;
 
-	for (const state::Column &column : relation.columns) {
+	check_schema(relation);
+	for (state::Column &column : relation.columns) {
 		check_type(where, column.type);
 		check_collation(where, column.collation);
 		check_expression(where, column.default_expr);
 		check_expression(where, column.domain_default);
 	}
-	for (const state::Constraint &constraint : relation.constraints) {
+	for (state::Constraint &constraint : relation.constraints) {
 		/* what this server's grammar has not is refused, and never a part of a statement */
 		if (constraint.type != 'n' && constraint.type != 't' &&
-		    merge::missing_feature(constraint, pg::compat::server_version).empty())
+		    merge::missing_feature(constraint, pg::compat::server_version).empty()) {
 			check(is_constraint, "constraint", where, constraint.definition);
+			check_references(where, constraint, false);
+		}
 		if (constraint.type == 'c')
 			check_expression(where, constraint.expr);
 	}
-	for (const state::Index &index : relation.indexes)
+	for (state::Index &index : relation.indexes) {
 		check(is_index, "index definition", where, index.definition);
+		check_references(where, index);
+	}
 	if (!relation.partition_bound.empty())
 		check(is_partition_bound, "partition bound", where, relation.partition_bound);
 	if (!relation.partition_key.empty())
 		check(is_partition_key, "partition key", where, relation.partition_key);
+	check_partition(where, relation.partition_key, relation.partition_key_expr ? &*relation.partition_key_expr : nullptr,
+	                relation.partition_bound);
 }
 
 void
-check_fragments(const state::Type &type)
+check_fragments(state::Type &type)
 {
 	const std::string &where = type.name.name;
 
@@ -229,8 +255,11 @@ check_fragments(const state::Type &type)
 		check_type(where, attribute.type);
 		check_collation(where, attribute.collation);
 	}
-	for (const state::Constraint &constraint : type.constraints)
+	for (state::Constraint &constraint : type.constraints) {
 		check(is_domain_constraint, "constraint", where, constraint.definition);
+		if (constraint.type == 'c')
+			check_references(where, constraint, true);
+	}
 }
 
 } // namespace schemasync::apply

@@ -11,8 +11,9 @@
 
 namespace schemasync::apply {
 
-void check_fragments(const state::Relation &relation);
-void check_fragments(const state::Type &type);
+/* ... and what they call is what the state says (sql_reference.hpp), which is corrected where it makes an expression too harmless. */
+void check_fragments(state::Relation &relation);
+void check_fragments(state::Type &type);
 void check_expression(const char *where, const std::string &sql);
 
 } // namespace schemasync::apply
