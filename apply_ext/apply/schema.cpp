@@ -77,9 +77,9 @@ on_state(SchemaWork &work)
 		next_ordinal(work.boundary, false);
 		return false;
 	}
-	check_fragments(message.relation.value);
+	check_fragments(message.relation.value, work.unknown_syntax);
 	for (auto &type : message.types)
-		check_fragments(type.value);
+		check_fragments(type.value, work.unknown_syntax);
 	begin_boundary(work);
 	for (const auto &type : message.types)
 		apply_type(work, type);
@@ -109,19 +109,17 @@ do_all(SchemaWork &work, std::vector<std::function<bool()>> parts)
 }
 
 void
-check_message(state::DdlMessage &message)
+check_message(state::DdlMessage &message, UnknownSyntax &unknown)
 {
 	for (auto &relation : message.relations)
-		check_fragments(relation.value);
+		check_fragments(relation.value, unknown);
 	for (auto &type : message.types)
-		check_fragments(type.value);
+		check_fragments(type.value, unknown);
 	for (const auto &definition : message.definitions)
-		check_fragments(definition.value);
+		check_fragments(definition.value, unknown);
 	for (merge::UsingHint &hint : message.command.using_hints)
-		if (hint.expr) {
-			check_expression("a USING clause", hint.expr->sql);
+		if (hint.expr && check_expression(unknown, "a USING clause", hint.expr->sql))
 			check_references("a USING clause", *hint.expr);
-		}
 }
 
 bool
@@ -129,7 +127,7 @@ on_ddl(SchemaWork &work)
 {
 	auto message = parsed(state::parse_ddl_message(work.content), "schemasync.ddl");
 
-	check_message(message);
+	check_message(message, work.unknown_syntax);
 	begin_boundary(work);
 	work.command = std::move(message.command);
 	work.relations = &message.relations;

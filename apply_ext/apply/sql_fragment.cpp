@@ -144,9 +144,16 @@ using Test = bool (*)(const char *);
 
 } // namespace
 
-/* A piece that is no SQL at all raises its own syntax error; both are the stream's fault and named. */
-static void
-check(Test test, const char *kind, const std::string &where, const std::string &text)
+/*
+ * A piece that is SQL, but more than one of its kind, is the stream's fault. One that this server's grammar does not
+ * take may be of a newer publisher: it is remembered, so that no statement is made with it.
+ *
+ * embedded: the part of the text that statements are made with
+ * returns:  false when it was remembered
+ */
+static bool
+check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text,
+      std::string_view embedded)
 {
 	bool good = false;
 	const char *message = "The text is";
@@ -155,6 +162,10 @@ check(Test test, const char *kind, const std::string &where, const std::string &
 		good = pg::call([&] { return test(text.c_str()); });
 	} catch (const pg::Error &error) {
 		message = error.data->message;
+		if (error.data->sqlerrcode == ERRCODE_SYNTAX_ERROR && !embedded.empty()) {
+			unknown.push_back({std::string(embedded), message});
+			return false;
+		}
 	}
 	if (!good)
 		pg::call([&] {
@@ -163,34 +174,48 @@ check(Test test, const char *kind, const std::string &where, const std::string &
 			                       where.c_str(), kind),
 			                errdetail("%s: %s", message, text.c_str())));
 		});
+	return true;
 }
 
-void
-check_expression(const char *where, const std::string &sql)
+static bool
+check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text)
 {
-	check(is_expression, "expression", where, sql);
+	return check(unknown, test, kind, where, text, text);
+}
+
+bool
+check_expression(UnknownSyntax &unknown, const char *where, const std::string &sql)
+{
+	return check(unknown, is_expression, "expression", where, sql);
 }
 
 static void
-check_expression(const std::string &where, std::optional<state::Expression> &expression)
+check_expression(UnknownSyntax &unknown, const std::string &where, std::optional<state::Expression> &expression)
 {
-	if (!expression)
-		return;
-	check(is_expression, "expression", where, expression->sql);
-	check_references(where, *expression);
+	if (expression && check(unknown, is_expression, "expression", where, expression->sql))
+		check_references(where, *expression);
 }
 
 static void
-check_type(const std::string &where, const state::TypeRef &type)
+check_type(UnknownSyntax &unknown, const std::string &where, const state::TypeRef &type)
 {
-	check(is_type, "type", where, type.sql);
+	check(unknown, is_type, "type", where, type.sql);
 }
 
 static void
-check_collation(const std::string &where, const std::string &collation)
+check_collation(UnknownSyntax &unknown, const std::string &where, const std::string &collation)
 {
 	if (!collation.empty())
-		check(is_collation, "collation", where, collation);
+		check(unknown, is_collation, "collation", where, collation);
+}
+
+const UnknownText *
+find_unknown(const UnknownSyntax &unknown, std::string_view sql)
+{
+	for (const UnknownText &one : unknown)
+		if (sql.find(one.text) != std::string_view::npos)
+			return &one;
+	return nullptr;
 }
 
 /* No publication has such a table: a state of one could only be meant to change what is here. */
@@ -209,57 +234,51 @@ check_schema(const state::Relation &relation)
 }
 
 void
-check_fragments(state::Relation &relation)
+check_fragments(state::Relation &relation, UnknownSyntax &unknown)
 {
 	const std::string &where = relation.name.name;
 
 	check_schema(relation);
 	for (state::Column &column : relation.columns) {
-		check_type(where, column.type);
-		check_collation(where, column.collation);
-		check_expression(where, column.default_expr);
-		check_expression(where, column.domain_default);
+		check_type(unknown, where, column.type);
+		check_collation(unknown, where, column.collation);
+		check_expression(unknown, where, column.default_expr);
+		check_expression(unknown, where, column.domain_default);
 	}
 	for (state::Constraint &constraint : relation.constraints) {
 		/* what this server's grammar has not is refused, and never a part of a statement */
 		if (constraint.type != 'n' && constraint.type != 't' &&
-		    merge::missing_feature(constraint, pg::compat::server_version).empty()) {
-			check(is_constraint, "constraint", where, constraint.definition);
+		    merge::missing_feature(constraint, pg::compat::server_version).empty() &&
+		    check(unknown, is_constraint, "constraint", where, constraint.definition))
 			check_references(where, constraint, false);
-		}
 		if (constraint.type == 'c')
-			check_expression(where, constraint.expr);
+			check_expression(unknown, where, constraint.expr);
 	}
-	for (state::Index &index : relation.indexes) {
-		check(is_index, "index definition", where, index.definition);
-		check_references(where, index);
-	}
-	if (!relation.partition_bound.empty())
-		check(is_partition_bound, "partition bound", where, relation.partition_bound);
-	if (!relation.partition_key.empty())
-		check(is_partition_key, "partition key", where, relation.partition_key);
-	check_partition(where, relation.partition_key, relation.partition_key_expr ? &*relation.partition_key_expr : nullptr,
-	                relation.partition_bound);
+	for (state::Index &index : relation.indexes)
+		if (check(unknown, is_index, "index definition", where, index.definition, merge::method_and_rest(index)))
+			check_references(where, index);
+	if (!relation.partition_bound.empty() && check(unknown, is_partition_bound, "partition bound", where, relation.partition_bound))
+		check_partition(where, "", nullptr, relation.partition_bound);
+	if (!relation.partition_key.empty() && check(unknown, is_partition_key, "partition key", where, relation.partition_key))
+		check_partition(where, relation.partition_key, relation.partition_key_expr ? &*relation.partition_key_expr : nullptr, "");
 }
 
 void
-check_fragments(state::Type &type)
+check_fragments(state::Type &type, UnknownSyntax &unknown)
 {
 	const std::string &where = type.name.name;
 
 	if (type.typtype == 'd' || type.typtype == 'r')
-		check_type(where, type.base);
-	check_collation(where, type.collation);
-	check_expression(where, type.default_expr);
+		check_type(unknown, where, type.base);
+	check_collation(unknown, where, type.collation);
+	check_expression(unknown, where, type.default_expr);
 	for (const state::Attribute &attribute : type.attributes) {
-		check_type(where, attribute.type);
-		check_collation(where, attribute.collation);
+		check_type(unknown, where, attribute.type);
+		check_collation(unknown, where, attribute.collation);
 	}
-	for (state::Constraint &constraint : type.constraints) {
-		check(is_domain_constraint, "constraint", where, constraint.definition);
-		if (constraint.type == 'c')
+	for (state::Constraint &constraint : type.constraints)
+		if (check(unknown, is_domain_constraint, "constraint", where, constraint.definition) && constraint.type == 'c')
 			check_references(where, constraint, true);
-	}
 }
 
 } // namespace schemasync::apply
