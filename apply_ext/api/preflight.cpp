@@ -39,6 +39,7 @@ check_server(worker::Publisher *publisher)
 	                             " EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'schemasync'),"
 	                             " pg_catalog.current_database()"
 	                             " FROM pg_catalog.pg_roles WHERE rolname = current_user");
+	worker::expect(rows, "vvvvvvv", 1);
 	char **row = rows.values[0];
 	int version = atoi(row[0]);
 
@@ -66,6 +67,7 @@ check_plugin(worker::Publisher *publisher)
 {
 	Rows rows = query(publisher, "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'output_plugin_libraries'");
 
+	worker::expect(rows, "n");
 	if (rows.count == 0)
 		return;
 	List *libraries = NIL;
@@ -102,6 +104,7 @@ check_publications(worker::Publisher *publisher, const char *const *publications
 	appendStringInfoString(&sql, "]::text[]) p WHERE NOT EXISTS"
 	                             " (SELECT FROM pg_catalog.pg_publication WHERE pubname = p)");
 	Rows rows = query(publisher, sql.data);
+	worker::expect(rows, "v");
 	if (rows.count == 0)
 		return;
 
@@ -130,6 +133,7 @@ check_slot(worker::Publisher *publisher, const Wanted &wanted)
 			                errhint("Give another slot_name, drop that slot, or use it with create_slot => false.")));
 		rows = query(publisher, "SELECT pg_catalog.count(*) < pg_catalog.current_setting('max_replication_slots')::int,"
 		                        " pg_catalog.current_setting('max_replication_slots') FROM pg_catalog.pg_replication_slots");
+		worker::expect(rows, "vv", 1);
 		if (rows.values[0][0][0] != 't')
 			ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			                errmsg("all replication slots of the publisher are in use"),
@@ -143,6 +147,7 @@ check_slot(worker::Publisher *publisher, const Wanted &wanted)
 		                errmsg("replication slot \"%s\" does not exist on the publisher", wanted.slot_name),
 		                errhint("Create it there with pg_create_logical_replication_slot(%s, 'schemasync_decoder'), or use create_slot => true.",
 		                        worker::quote_text(wanted.slot_name))));
+	worker::expect(rows, "nnv");
 	char **row = rows.values[0];
 	if (row[0] == nullptr || strcmp(row[0], "schemasync_decoder") != 0 || row[1] == nullptr || row[1][0] != 't')
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -181,6 +186,7 @@ check_publisher_side(List *findings, worker::Publisher *publisher, const Check &
 	bool takes = strstr(check.publisher_sql, "$1") != nullptr;
 	Rows rows = query(publisher, check.publisher_sql, takes ? 1 : 0, parameters);
 
+	worker::expect(rows, "vnn");
 	for (int i = 0; i < rows.count; i++)
 		findings = add_finding(findings, "publisher", rows.values[i][0], check, rows.values[i][1], rows.values[i][2]);
 	return rows.count > 0 ? findings : add_finding(findings, "publisher", "ok", check, nullptr, nullptr);
@@ -199,6 +205,7 @@ check_subscriber_side(List *findings, worker::Publisher *publisher, const Check 
 	if (check.publisher_sql != nullptr) {
 		bool takes = strstr(check.publisher_sql, "$1") != nullptr;
 		Rows rows = query(publisher, check.publisher_sql, takes ? 1 : 0, parameters);
+		worker::expect(rows, "n");
 		theirs = rows.count > 0 ? rows.values[0][0] : nullptr;
 	}
 	Internal internal = begin_internal();
@@ -299,7 +306,10 @@ array_text(const char *const *names)
 char *
 system_identifier(worker::Publisher *publisher)
 {
-	return query(publisher, "SELECT system_identifier FROM pg_catalog.pg_control_system()").values[0][0];
+	Rows rows = query(publisher, "SELECT system_identifier FROM pg_catalog.pg_control_system()");
+
+	worker::expect(rows, "v", 1);
+	return rows.values[0][0];
 }
 
 } // namespace schemasync::api

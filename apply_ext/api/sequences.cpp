@@ -125,6 +125,7 @@ sync_sequences(const char *name, ReturnSetInfo *set)
 	worker::Publisher *publisher = connect_publisher(*subscription);
 	worker::Rows rows = publisher_sequences(publisher, relation_oids(subscription->subid));
 
+	worker::expect(rows, "vvvvnn");
 	worker::close(publisher);
 	for (int i = 0; i < rows.count; i++) {
 		Datum values[3];

@@ -135,6 +135,7 @@ probe_position(worker::Publisher *publisher, PositionProbe *probe, XLogRecPtr *l
 		" THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"
 		" 3 * (SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')";
 	worker::Rows rows = worker::query(publisher, sql);
+	worker::expect(rows, "nnn", 1);
 	int longest = rows.values[0][2] != nullptr ? atoi(rows.values[0][2]) : 0;
 	XLogRecPtr flushed = parse_lsn(rows.values[0][1]);
 

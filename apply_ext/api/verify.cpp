@@ -161,6 +161,7 @@ refresh_names(Verify *verify, int first, int last)
 	                                  "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c"
 	                                  " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY ($1::pg_catalog.oid[])",
 	                                  1, parameters);
+	worker::expect(rows, "vvv");
 	for (int i = first; i < last; i++) {
 		Table *table = &verify->tables[i];
 		bool there = false;
@@ -268,6 +269,7 @@ find_position(Verify *verify, int pid, int first, int last)
 		switch (phase) {
 		case Phase::Held: {
 			worker::Rows rows = worker::query(verify->publisher, "SELECT pg_catalog.pg_current_snapshot()");
+			worker::expect(rows, "v", 1);
 			worker::read_snapshot(rows.values[0][0], verify->snapshot);
 			worker::seek(meeting, verify->snapshot);
 			continue;

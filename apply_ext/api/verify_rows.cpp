@@ -132,6 +132,7 @@ pair_columns(worker::Publisher *publisher, const worker::SourceTable &table, con
 		" WHERE a.attrelid = $1::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
 		" AND ($2::pg_catalog.int2[] IS NULL OR a.attnum = ANY ($2::pg_catalog.int2[])) ORDER BY a.attnum",
 		2, parameters);
+	worker::expect(columns, "vvvvvv");
 	Pair *pairs = static_cast<Pair *>(palloc0(sizeof(Pair) * static_cast<Size>(columns.count + 1)));
 	TupleDesc descriptor = RelationGetDescr(local);
 
@@ -228,6 +229,7 @@ count_parts(worker::Publisher *publisher, const Side &theirs, const Side &ours, 
 		          catalog::result_text(i, 3, context));
 	SPI_finish();
 	worker::Rows rows = worker::receive_rows(publisher);
+	worker::expect(rows, "vvv");
 	for (int i = 0; i < rows.count; i++)
 		take_part(theirs_parts, count, rows.values[i][0], rows.values[i][1], rows.values[i][2]);
 }
@@ -313,6 +315,9 @@ fetch(Reader *reader)
 	reader->hashes = static_cast<char **>(palloc(sizeof(char *) * rows_at_once));
 	if (reader->publisher != nullptr) {
 		worker::Rows rows = worker::query(reader->publisher, psprintf("FETCH %d FROM schemasync_verify", rows_at_once));
+		worker::expect(rows, "vv");
+		if (rows.count > rows_at_once)
+			ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher gave more rows than were asked for")));
 		for (int i = 0; i < rows.count; i++) {
 			reader->keys[i] = rows.values[i][0];
 			reader->hashes[i] = rows.values[i][1];
@@ -471,6 +476,7 @@ choose_hashing(worker::Publisher *publisher)
 	constexpr char sql[] = "SELECT pg_catalog.hashtextextended('schemasync' COLLATE pg_catalog.\"C\", 0),"
 	                       " pg_catalog.current_setting('server_encoding')";
 	worker::Rows rows = worker::query(publisher, sql);
+	worker::expect(rows, "vv", 1);
 	MemoryContext context = CurrentMemoryContext;
 
 	SPI_connect();

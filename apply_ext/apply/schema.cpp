@@ -12,6 +12,7 @@
 #include "apply_ext/apply/schema_work.hpp"
 #include "apply_ext/apply/session.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
+#include "apply_ext/apply/sql_reference.hpp"
 #include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
@@ -77,7 +78,7 @@ on_state(SchemaWork &work)
 		return false;
 	}
 	check_fragments(message.relation.value, work.unknown_syntax);
-	for (const auto &type : message.types)
+	for (auto &type : message.types)
 		check_fragments(type.value, work.unknown_syntax);
 	begin_boundary(work);
 	for (const auto &type : message.types)
@@ -108,17 +109,17 @@ do_all(SchemaWork &work, std::vector<std::function<bool()>> parts)
 }
 
 void
-check_message(const state::DdlMessage &message, UnknownSyntax &unknown)
+check_message(state::DdlMessage &message, UnknownSyntax &unknown)
 {
-	for (const auto &relation : message.relations)
+	for (auto &relation : message.relations)
 		check_fragments(relation.value, unknown);
-	for (const auto &type : message.types)
+	for (auto &type : message.types)
 		check_fragments(type.value, unknown);
 	for (const auto &definition : message.definitions)
 		check_fragments(definition.value, unknown);
-	for (const merge::UsingHint &hint : message.command.using_hints)
-		if (hint.expr)
-			check_expression(unknown, "a USING clause", hint.expr->sql);
+	for (merge::UsingHint &hint : message.command.using_hints)
+		if (hint.expr && check_expression(unknown, "a USING clause", hint.expr->sql))
+			check_references("a USING clause", *hint.expr);
 }
 
 bool

@@ -131,7 +131,7 @@ is_readable(Adoption &adoption, const UnknownSyntax &unknown, const std::vector<
 void
 adopt_type(Adoption &adoption, const char *text)
 {
-	const auto theirs = parsed(state::parse_type(text));
+	auto theirs = parsed(state::parse_type(text));
 	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
 	std::optional<state::Type> ours;
 
@@ -227,7 +227,7 @@ pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Rel
 void
 adopt_relation(Adoption &adoption, const char *text)
 {
-	const auto theirs = parsed(state::parse_relation(text));
+	auto theirs = parsed(state::parse_relation(text));
 	const std::string identity = qualified_name(theirs.name.schema, theirs.name.name);
 	Oid relid = find_local_relation(theirs.name.schema, theirs.name.name);
 	bool created = false;

@@ -357,8 +357,10 @@ check_fragments(const state::Definition &definition, UnknownSyntax &unknown)
 	for (const std::vector<state::Privilege> *list : {&definition.acl, &definition.default_acl})
 		for (const state::Privilege &grant : *list)
 			if (grant.privilege.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ ") != std::string::npos)
-				throw std::runtime_error("the publisher's definition of " + definition.identity +
-				                         " names a privilege that is none");
+				pg::call([&] {
+					ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+					                errmsg("the publisher's definition of %s names a privilege that is none", definition.identity.c_str())));
+				});
 }
 
 bool

@@ -97,6 +97,8 @@ struct Session {
 	worker::Progress progress;
 
 	CatchUp catch_up;
+	/* the end of what the stream proper has done or passed over last; the origin, which moves only with a commit that wrote something, may be behind */
+	XLogRecPtr passed;
 	Beside beside;
 	bool index_look;             /* an index may have come into the queue */
 	TimestampTz index_next_look; /* whether its worker is there */

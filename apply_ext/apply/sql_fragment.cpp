@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "apply_ext/apply/sql_reference.hpp"
+
 #include "core/merge.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
@@ -147,8 +149,9 @@ using Test = bool (*)(const char *);
  * take may be of a newer publisher: it is remembered, so that no statement is made with it.
  *
  * embedded: the part of the text that statements are made with
+ * returns:  false when it was remembered
  */
-static void
+static bool
 check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text,
       std::string_view embedded)
 {
@@ -161,7 +164,7 @@ check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &wh
 		message = error.data->message;
 		if (error.data->sqlerrcode == ERRCODE_SYNTAX_ERROR && !embedded.empty()) {
 			unknown.push_back({std::string(embedded), message});
-			return;
+			return false;
 		}
 	}
 	if (!good)
@@ -171,25 +174,26 @@ check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &wh
 			                       where.c_str(), kind),
 			                errdetail("%s: %s", message, text.c_str())));
 		});
+	return true;
 }
 
-static void
+static bool
 check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text)
 {
-	check(unknown, test, kind, where, text, text);
+	return check(unknown, test, kind, where, text, text);
 }
 
-void
+bool
 check_expression(UnknownSyntax &unknown, const char *where, const std::string &sql)
 {
-	check(unknown, is_expression, "expression", where, sql);
+	return check(unknown, is_expression, "expression", where, sql);
 }
 
 static void
-check_expression(UnknownSyntax &unknown, const std::string &where, const std::optional<state::Expression> &expression)
+check_expression(UnknownSyntax &unknown, const std::string &where, std::optional<state::Expression> &expression)
 {
-	if (expression)
-		check(unknown, is_expression, "expression", where, expression->sql);
+	if (expression && check(unknown, is_expression, "expression", where, expression->sql))
+		check_references(where, *expression);
 }
 
 static void
@@ -214,35 +218,53 @@ find_unknown(const UnknownSyntax &unknown, std::string_view sql)
 	return nullptr;
 }
 
+/* No publication has such a table: a state of one could only be meant to change what is here. */
+static void
+check_schema(const state::Relation &relation)
+{
+	const std::string &schema = relation.name.schema;
+
+	if (schema.rfind("pg_", 0) != 0 && schema != "information_schema" && schema != "schemasync")
+		return;
+	pg::call([&] {
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+		                errmsg("the publisher sent a state of the system's table \"%s.%s\"", schema.c_str(),
+		                       relation.name.name.c_str())));
+	});
+}
+
 void
-check_fragments(const state::Relation &relation, UnknownSyntax &unknown)
+check_fragments(state::Relation &relation, UnknownSyntax &unknown)
 {
 	const std::string &where = relation.name.name;
 
-	for (const state::Column &column : relation.columns) {
+	check_schema(relation);
+	for (state::Column &column : relation.columns) {
 		check_type(unknown, where, column.type);
 		check_collation(unknown, where, column.collation);
 		check_expression(unknown, where, column.default_expr);
 		check_expression(unknown, where, column.domain_default);
 	}
-	for (const state::Constraint &constraint : relation.constraints) {
+	for (state::Constraint &constraint : relation.constraints) {
 		/* what this server's grammar has not is refused, and never a part of a statement */
 		if (constraint.type != 'n' && constraint.type != 't' &&
-		    merge::missing_feature(constraint, pg::compat::server_version).empty())
-			check(unknown, is_constraint, "constraint", where, constraint.definition);
+		    merge::missing_feature(constraint, pg::compat::server_version).empty() &&
+		    check(unknown, is_constraint, "constraint", where, constraint.definition))
+			check_references(where, constraint, false);
 		if (constraint.type == 'c')
 			check_expression(unknown, where, constraint.expr);
 	}
-	for (const state::Index &index : relation.indexes)
-		check(unknown, is_index, "index definition", where, index.definition, merge::method_and_rest(index));
-	if (!relation.partition_bound.empty())
-		check(unknown, is_partition_bound, "partition bound", where, relation.partition_bound);
-	if (!relation.partition_key.empty())
-		check(unknown, is_partition_key, "partition key", where, relation.partition_key);
+	for (state::Index &index : relation.indexes)
+		if (check(unknown, is_index, "index definition", where, index.definition, merge::method_and_rest(index)))
+			check_references(where, index);
+	if (!relation.partition_bound.empty() && check(unknown, is_partition_bound, "partition bound", where, relation.partition_bound))
+		check_partition(where, "", nullptr, relation.partition_bound);
+	if (!relation.partition_key.empty() && check(unknown, is_partition_key, "partition key", where, relation.partition_key))
+		check_partition(where, relation.partition_key, relation.partition_key_expr ? &*relation.partition_key_expr : nullptr, "");
 }
 
 void
-check_fragments(const state::Type &type, UnknownSyntax &unknown)
+check_fragments(state::Type &type, UnknownSyntax &unknown)
 {
 	const std::string &where = type.name.name;
 
@@ -254,8 +276,9 @@ check_fragments(const state::Type &type, UnknownSyntax &unknown)
 		check_type(unknown, where, attribute.type);
 		check_collation(unknown, where, attribute.collation);
 	}
-	for (const state::Constraint &constraint : type.constraints)
-		check(unknown, is_domain_constraint, "constraint", where, constraint.definition);
+	for (state::Constraint &constraint : type.constraints)
+		if (check(unknown, is_domain_constraint, "constraint", where, constraint.definition) && constraint.type == 'c')
+			check_references(where, constraint, true);
 }
 
 } // namespace schemasync::apply

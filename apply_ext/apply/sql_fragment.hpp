@@ -23,10 +23,14 @@ struct UnknownText {
 };
 using UnknownSyntax = std::vector<UnknownText>;
 
-/* Pieces that cannot be read are added to `unknown`. */
-void check_fragments(const state::Relation &relation, UnknownSyntax &unknown);
-void check_fragments(const state::Type &type, UnknownSyntax &unknown);
-void check_expression(UnknownSyntax &unknown, const char *where, const std::string &sql);
+/*
+ * Pieces that cannot be read are added to `unknown`. What the others call must be what the state says (sql_reference.hpp); an expression
+ * that it makes too harmless is corrected.
+ */
+void check_fragments(state::Relation &relation, UnknownSyntax &unknown);
+void check_fragments(state::Type &type, UnknownSyntax &unknown);
+/* Without what it calls. returns: false when it cannot be read */
+bool check_expression(UnknownSyntax &unknown, const char *where, const std::string &sql);
 
 /* The one that the statement has in it, nullptr when it has none. */
 const UnknownText *find_unknown(const UnknownSyntax &unknown, std::string_view sql);

@@ -74,6 +74,8 @@ finish_rows(Session *session)
 void
 report_done(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time, std::int64_t transactions)
 {
+	if (!session->catch_up.active)
+		session->passed = end_lsn;
 	worker::remember_commit(&session->progress, end_lsn);
 	worker::report_applied(end_lsn, commit_time);
 	worker::count_applied(session->group.rows, transactions);

@@ -190,7 +190,9 @@ begin_copies(Session *session)
 bool
 begin_catch_up(Session *session, XLogRecPtr from)
 {
-	XLogRecPtr here = current_progress();
+	/* Not the origin's position alone: transactions that only had rows of these tables were passed over without a commit, and any later commit
+	 * may bring the origin to where they ended. */
+	XLogRecPtr here = Max(current_progress(), session->passed);
 
 	apply::forget_mappings(session->relations);
 	if (from >= here) {

@@ -84,6 +84,7 @@ list_tables(Source *source, const catalog::Subscription &subscription, Selection
 	char *sql = psprintf(tables_sql, array, array);
 	Rows rows = query(source->sql, sql);
 
+	expect(rows, "vvvvnnvvv");
 	source->count = rows.count;
 	source->tables = static_cast<SourceTable *>(palloc0(sizeof(SourceTable) * static_cast<Size>(rows.count + 1)));
 	for (int i = 0; i < rows.count; i++) {
@@ -171,6 +172,7 @@ make_slot(Publisher *replication, const catalog::Subscription &subscription, Slo
 	                     temporary ? "TEMPORARY" : "", !temporary && subscription.options.two_phase ? ", TWO_PHASE" : "");
 	Rows rows = query(replication, sql);
 
+	expect(rows, "vvvv", 1);
 	*position = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(rows.values[0][1])));
 	return rows.values[0][2];
 }
@@ -194,7 +196,10 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 	if (same && replication != nullptr) {
 		/* the replication connection sees what is there now, the other one what was there at the snapshot */
 		char *sql = shape_sql(*source);
-		same = strcmp(query(source->sql, sql).values[0][0], query(replication, sql).values[0][0]) == 0;
+		Rows then = query(source->sql, sql), now = query(replication, sql);
+		expect(then, "v", 1);
+		expect(now, "v", 1);
+		same = strcmp(then.values[0][0], now.values[0][0]) == 0;
 	}
 	if (replication != nullptr)
 		close(replication);
@@ -273,6 +278,7 @@ open_source(const catalog::Subscription &subscription, SlotUse use, Selection se
 			if (rows.count == 0)
 				ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"schemasync\" is not installed on the publisher"),
 				                errhint("In the publisher's database: CREATE EXTENSION schemasync;")));
+			expect(rows, "v");
 			source->extension_schema = rows.values[0][0];
 			return source;
 		}
@@ -344,6 +350,7 @@ describe_tables(const Source &source, const SourceTable *const *described, int c
 	                           " SELECT i, n::pg_catalog.int4, t->>'oid', t::pg_catalog.text FROM d,"
 	                           " pg_catalog.jsonb_array_elements(d->'types') WITH ORDINALITY e(t, n) ORDER BY 1, 2",
 	                           source.extension_schema, tables.data));
+	expect(rows, "vvnn");
 	states.types = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 	for (int i = 0; i < rows.count; i++) {
 		char **row = rows.values[i];
@@ -415,6 +422,7 @@ describe_objects(const Source &source, const catalog::Subscription &subscription
 	                           tables.data, array, tables.data));
 	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 
+	expect(rows, "v");
 	*count = rows.count;
 	for (int i = 0; i < rows.count; i++)
 		texts[i] = rows.values[i][0];
@@ -431,6 +439,7 @@ describe_table(const Source &source, const SourceTable &table)
 	                           " $4::pg_catalog.bool)",
 	                           source.extension_schema),
 	                  4, parameters);
+	expect(rows, "n", 1);
 	return rows.values[0][0];
 }
 
@@ -445,6 +454,7 @@ read_columns(const Source &source, const SourceTable &table, int *count)
 	                  2, parameters);
 	SourceColumn *columns = static_cast<SourceColumn *>(palloc0(sizeof(SourceColumn) * static_cast<Size>(rows.count + 1)));
 
+	expect(rows, "vvv");
 	*count = rows.count;
 	for (int i = 0; i < rows.count; i++) {
 		columns[i] = {static_cast<AttrNumber>(atoi(rows.values[i][0])), rows.values[i][1],

@@ -212,6 +212,22 @@ query(Publisher *publisher, const char *sql, int nparameters, const char *const 
 }
 
 void
+expect(const Rows &rows, const char *shape, int least)
+{
+	int columns = static_cast<int>(strlen(shape));
+
+	if (rows.count < least || (rows.count > 0 && rows.columns != columns))
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher gave an answer that was not asked for"),
+		                errdetail("It has %d rows of %d columns; expected were %d columns and at least %d rows.", rows.count,
+		                          rows.columns, columns, least)));
+	for (int row = 0; row < rows.count; row++)
+		for (int column = 0; column < columns; column++)
+			if (shape[column] == 'v' && rows.values[row][column] == nullptr)
+				ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher gave an answer that was not asked for"),
+				                errdetail("Column %d of row %d is NULL.", column + 1, row + 1)));
+}
+
+void
 send_query(Publisher *publisher, const char *sql)
 {
 	if (PQsendQuery(publisher->connection, sql) == 0)

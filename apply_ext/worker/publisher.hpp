@@ -43,6 +43,13 @@ struct Rows {
 /* Runs one statement with text parameters (none on a replication connection); raises the publisher's error. */
 Rows query(Publisher *publisher, const char *sql, int nparameters = 0, const char *const *parameters = nullptr);
 
+/*
+ * What the publisher answers is not to be trusted: raises a protocol violation unless there are at least that many rows of these columns.
+ *
+ * shape: a letter for each column: 'v' has a value in each row, 'n' may be NULL
+ */
+void expect(const Rows &rows, const char *shape, int least = 0);
+
 /* The two halves of query(), so that work can be done here meanwhile. */
 void send_query(Publisher *publisher, const char *sql);
 Rows receive_rows(Publisher *publisher);

@@ -241,7 +241,9 @@ fail_worker(ErrorData *error, const Where *where)
 	pg::compat::set_origin_position(InvalidXLogRecPtr, 0);
 
 	int sqlstate_class = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-	bool connection = sqlstate_class == ERRCODE_CONNECTION_EXCEPTION || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+	/* (a publisher that breaks the protocol is no lost connection, though the standard puts it into that class) */
+	bool connection = (sqlstate_class == ERRCODE_CONNECTION_EXCEPTION && error->sqlerrcode != ERRCODE_PROTOCOL_VIOLATION) ||
+	                  error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
 	                  error->sqlerrcode == ERRCODE_CRASH_SHUTDOWN || error->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
 
 	log_error(error);

@@ -48,9 +48,7 @@ check_identity(Publisher *publisher, const catalog::Subscription &subscription, 
 {
 	Rows rows = query(publisher, "IDENTIFY_SYSTEM");
 
-	if (rows.count != 1 || rows.columns < 3)
-		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
-		                errmsg("could not identify the publisher: unexpected answer to IDENTIFY_SYSTEM")));
+	expect(rows, "vvvn", 1);
 	if (subscription.system_identifier != nullptr && subscription.system_identifier[0] != '\0' &&
 	    strcmp(subscription.system_identifier, rows.values[0][0]) != 0)
 		ereport(ERROR, (errcode(identity_lost),

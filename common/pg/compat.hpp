@@ -70,6 +70,18 @@ walk_expression(Node *node, TreeWalker walker, void *context)
 #endif
 }
 
+/* The same for what the grammar makes. */
+inline bool
+walk_raw_expression(Node *node, TreeWalker walker, void *context)
+{
+#if PG_VERSION_NUM >= 160000
+	return raw_expression_tree_walker_impl(node, walker, context);
+#else
+	auto untyped = reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(walker));
+	return raw_expression_tree_walker(node, untyped, context);
+#endif
+}
+
 inline Node *
 mutate_expression(Node *node, TreeMutator mutator, void *context)
 {

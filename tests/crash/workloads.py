@@ -269,7 +269,8 @@ class Verify(Workload):
         self.verifier.start()
 
     def after_hit(self, point):
-        self.pub.run(self.database, "INSERT INTO a (id) VALUES (811); ALTER TABLE a ADD COLUMN ve int")
+        self.pub.run(self.database, "INSERT INTO a (id) VALUES (811)")
+        self.later("ALTER TABLE a ADD COLUMN ve int")       # waits for the locks of the comparison
 
     def repair(self):
         self.verifier.join()

@@ -192,6 +192,28 @@ same(rows('b'), 'after the repair the copy is made');
 is($sub->safe_psql('postgres', 'SELECT count FROM on_b'), $pub->safe_psql('postgres', 'SELECT count(*) FROM b'), 'and the view on it is still there');
 is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_errors WHERE worker = 'copy' AND resolved_at IS NULL"), '0', 'the error is resolved');
 
+# --- resync: what the stream passed over meanwhile is caught up with, whenever the worker stored something in between
+$pub->safe_psql('postgres', 'CREATE TABLE small (id int PRIMARY KEY, v int); INSERT INTO small VALUES (1, 0); ALTER PUBLICATION pub ADD TABLE small');
+settle();
+my $waiter = $sub->background_psql('postgres', on_error_die => 1);
+$waiter->query_safe('BEGIN; LOCK TABLE small IN SHARE ROW EXCLUSIVE MODE');
+$sub->safe_psql('postgres', "SELECT schemasync_resync('sub', 'small')");
+$sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'small'::regclass AND NOT granted") or die 'the copy does not wait';
+foreach my $v (1 .. 3)
+{
+	my $counted = $sub->safe_psql('postgres', 'SELECT applied_transactions FROM schemasync.subscription');
+	$pub->safe_psql('postgres', "UPDATE small SET v = $v");
+	# (what else the worker stores takes the origin along)
+	$sub->poll_query_until('postgres', "SELECT applied_transactions > $counted FROM schemasync.subscription") or die 'nothing is counted' if $v < 3;
+}
+my $passed = $pub->safe_psql('postgres', 'SELECT pg_current_wal_lsn()');
+$sub->poll_query_until('postgres', "SELECT applied_lsn >= '$passed' FROM schemasync_subscriptions") or die 'the stream does not go on';
+$waiter->query_safe('COMMIT');
+$waiter->quit;
+$sub->poll_query_until('postgres', "SELECT state = 'ready' FROM schemasync_tables WHERE relation = 'public.small'") or die 'small was not copied';
+settle();
+same(rows('small'), 'nothing is lost that came while the copy waited');
+
 # --- auto_refresh off: shown, and copied when asked
 $sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"auto_refresh": false}')});
 $pub->safe_psql('postgres', 'CREATE TABLE g (id int PRIMARY KEY); INSERT INTO g VALUES (1); ALTER PUBLICATION pub ADD TABLE g; INSERT INTO g VALUES (2)');

@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""A publisher that lies: the stream of a real one, with single messages changed on the way.
+
+    run.py --bindir DIR [--seed N] [--count N] [--seconds N] [--keep]
+
+Each lie comes after a good start, is one message long (lies.py) and is drawn from the seed. After it: the subscriber's server has not
+crashed; nothing was run that was not claimed (a canary table, a function that leaves a trace even when it is rolled back, roles, tables and
+functions that must not appear, the extension's own tables); the worker says what is wrong with a SQLSTATE and a sentence, or goes on; and where
+it found the lie out, the honest repetition of the same transaction makes both sides equal. Prints TAP.
+"""
+import argparse
+import collections
+import os
+import random
+import re
+import struct
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../crash")]
+import lies                                                # noqa: E402
+from cluster import Pair, Stuck, wait_until                # noqa: E402
+
+# What is lied about, and how often.
+KINDS = (("M", 50), ("R", 9), ("I", 8), ("U", 3), ("D", 3), ("T", 1), ("B", 4), ("C", 4), ("S", 2), ("E", 2), ("c", 3), ("A", 1), ("b", 2), ("P", 2), ("K", 2),
+         ("r", 1), ("frame", 5), ("answer", 12), ("start", 6))
+
+CANARY = """
+    CREATE TABLE canary (id int PRIMARY KEY, v text); INSERT INTO canary VALUES (1, 'alive');
+    CREATE SCHEMA canary_schema; CREATE TABLE canary_schema.t (id int);
+    CREATE SEQUENCE spring_seq; REVOKE ALL ON SEQUENCE spring_seq FROM PUBLIC;
+    CREATE FUNCTION spring() RETURNS int LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER AS
+        $$ BEGIN RETURN nextval('public.spring_seq'); END $$"""
+UNTOUCHED = """
+    SELECT 'canary', (SELECT string_agg(id || v, ',') FROM canary), (SELECT count(*) FROM pg_constraint WHERE conrelid = 'canary'::regclass),
+        (SELECT count(*) FROM pg_index WHERE indrelid = 'canary'::regclass), (SELECT count(*) FROM pg_trigger WHERE tgrelid = 'canary'::regclass),
+        (SELECT count(*) FROM pg_attribute WHERE attrelid = 'canary'::regclass), (SELECT count(*) FROM canary_schema.t);
+    SELECT 'spring', is_called FROM spring_seq;
+    SELECT 'roles', count(*), string_agg(rolname, ',' ORDER BY rolname) FROM pg_roles WHERE rolname !~ '^pg_';
+    SELECT 'evil', count(*) FROM pg_class WHERE relname = 'evil';
+    SELECT 'functions', count(*) FROM pg_proc WHERE prosecdef AND oid >= 16384 OR proname ~ 'evil';
+    SELECT 'large objects', count(*) FROM pg_largeobject_metadata;
+    SELECT 'settings', count(*) FROM pg_db_role_setting;
+    SELECT 'own tables', count(*), md5(string_agg(c.relname || c.relkind::text || c.relnatts || c.relchecks || c.relhastriggers, ',' ORDER BY c.relname))
+        FROM pg_class c WHERE relnamespace = 'schemasync'::regnamespace;
+    SELECT 'subscriptions', count(*), min(name), min(owner), min(schema_changes), min(options::text), min(slot_name) FROM schemasync.subscription;
+    SELECT 'catalog', count(*) FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace"""
+
+SETTING = """
+    CREATE TYPE mood AS ENUM ('sad', 'ok');
+    CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    CREATE TYPE pair AS (x int, y text);
+    CREATE TABLE t (id int PRIMARY KEY, v text DEFAULT 'x', m mood, p positive, q pair);
+    CREATE TABLE u (id int PRIMARY KEY, t int REFERENCES t, n numeric(6,2) CHECK (n < 1000));
+    CREATE TABLE part (k int, d int, PRIMARY KEY (k, d)) PARTITION BY LIST (d);
+    CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1);
+    CREATE TABLE keyless (x int, y text); ALTER TABLE keyless REPLICA IDENTITY FULL;
+    INSERT INTO t SELECT g, 'v', 'ok', g FROM generate_series(1, 20) g;
+    INSERT INTO u SELECT g, g, g FROM generate_series(1, 20) g;
+    INSERT INTO part SELECT g, 1 FROM generate_series(1, 5) g;
+    INSERT INTO keyless SELECT g, 'k' FROM generate_series(1, 5) g;
+    CREATE PUBLICATION p FOR ALL TABLES"""
+
+# {n} is a number of its own
+STEPS = (
+    "ALTER TABLE t ADD COLUMN c{n} int DEFAULT {n}",
+    "ALTER TABLE t ADD COLUMN c{n} timestamptz DEFAULT now()",
+    "ALTER TABLE t ADD COLUMN c{n} int DEFAULT (random() * 10)",
+    "ALTER TABLE t ADD COLUMN c{n} mood DEFAULT 'sad', ADD COLUMN d{n} int GENERATED ALWAYS AS (id * 2) STORED",
+    "ALTER TABLE t ADD CONSTRAINT k{n} CHECK (id > 0)",
+    "ALTER TABLE u ALTER COLUMN n TYPE numeric(8,2) USING n + 0",
+    "ALTER TABLE u ALTER COLUMN n TYPE numeric(9,3)",
+    "ALTER TABLE t ALTER COLUMN v TYPE varchar(100), ALTER COLUMN v SET DEFAULT 'z'",
+    "ALTER TABLE t ALTER COLUMN v TYPE text COLLATE \"C\"",
+    "CREATE INDEX i{n} ON t (lower(v)) WHERE id > 3",
+    "CREATE UNIQUE INDEX i{n} ON t (id, v)",
+    "CREATE TABLE w{n} (id int PRIMARY KEY, t int REFERENCES t, e text DEFAULT upper('a')); INSERT INTO w{n} VALUES (1, 1)",
+    "CREATE TABLE x{n} (id serial PRIMARY KEY, s int GENERATED BY DEFAULT AS IDENTITY); INSERT INTO x{n} DEFAULT VALUES",
+    "CREATE TABLE part_{n} PARTITION OF part FOR VALUES IN ({n}); INSERT INTO part VALUES (1, {n})",
+    "CREATE TABLE y{n} (a int, b int) PARTITION BY RANGE (b, abs(a)); CREATE TABLE y{n}_1 PARTITION OF y{n} DEFAULT",
+    "ALTER TYPE mood ADD VALUE 'm{n}'",
+    "ALTER TYPE pair ADD ATTRIBUTE z{n} int CASCADE",
+    "ALTER DOMAIN positive ADD CONSTRAINT d{n} CHECK (VALUE < 1000000)",
+    "CREATE TYPE r{n} AS RANGE (subtype = int); CREATE DOMAIN o{n} AS text COLLATE \"C\" DEFAULT 'd'; CREATE TABLE z{n} (id int PRIMARY KEY, r r{n}, o o{n})",
+    "ALTER TABLE keyless RENAME COLUMN y TO z{n}; ALTER TABLE keyless RENAME COLUMN z{n} TO y",
+    "CREATE TABLE a{n} (id int PRIMARY KEY); ALTER TABLE a{n} RENAME TO b{n}; INSERT INTO b{n} VALUES (1); DROP TABLE b{n}",
+    "CREATE SCHEMA s{n} CREATE TABLE q (i int PRIMARY KEY); INSERT INTO s{n}.q VALUES (1)",
+    "CREATE VIEW v{n} AS SELECT id, upper(v) AS v FROM t",
+    "CREATE FUNCTION f{n}() RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMENT ON FUNCTION f{n}() IS 'text'",
+    "CREATE POLICY l{n} ON t USING (id > 0); GRANT SELECT ON t TO PUBLIC; COMMENT ON TABLE t IS '{n}'",
+    "CREATE FUNCTION g{n}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER h{n} BEFORE UPDATE ON keyless FOR EACH ROW EXECUTE FUNCTION g{n}()",
+    "CREATE STATISTICS st{n} ON id, v FROM t; ALTER TABLE t ALTER COLUMN v SET STATISTICS 50",
+    "TRUNCATE keyless; INSERT INTO keyless VALUES ({n}, 't')",
+)
+ROWS = ("INSERT INTO t (id, v, m, p, q) VALUES ({n} + 100, 'r', 'sad', 3, (1, 'y')) ON CONFLICT DO NOTHING", "UPDATE t SET v = v || 'u' WHERE id < 5", "DELETE FROM keyless WHERE x = 1",
+        "UPDATE keyless SET y = 'u'", "INSERT INTO keyless VALUES ({n}, 'i')", "INSERT INTO u VALUES ({n} + 100, 1, 7) ON CONFLICT DO NOTHING", "DELETE FROM u WHERE id = 3",
+        "INSERT INTO t (id, v) SELECT g, repeat('long', 100) FROM generate_series({n}000, {n}000 + 400) g ON CONFLICT DO NOTHING")
+OPTIONS = ('{"ddl_classes": "all", "rewrites": "carry"}', '{"ddl_classes": "all", "rewrites": "carry", "streaming": "on"}', '{"two_phase": true, "rewrites": "carry"}',
+           '{"binary": true}')
+
+
+# Lies that are told in each run, before the drawn ones: what passes, what it becomes, and what leads to it. Each must be found out.
+SCRIPTED = (
+    ("M", rb'"sql":"4711"[^}]*?"refs":\[\]', b'"sql":"public.spring()","volatility":"i","refs":[]', "ALTER TABLE t ADD COLUMN s{n} int DEFAULT 4711"),
+    ("M", rb'CHECK \(\(id > 4711\)\)', b'CHECK (public.spring() > 0)', "ALTER TABLE t ADD CONSTRAINT s{n} CHECK (id > 4711) NOT VALID"),
+    ("M", rb'\(4711\)', b'(public.spring())', "CREATE TABLE part_s PARTITION OF part FOR VALUES IN (4711)"),
+    ("M", rb'lower\(v\)', b'public.spring()', "CREATE INDEX s{n} ON t (lower(v))"),
+    ("M", rb'"name":"s_table"', b'"name":"s_table","schema":"schemasync"', "CREATE TABLE s_table (id int PRIMARY KEY)"),
+    ("start", None, None, "INSERT INTO keyless VALUES ({n}, 's')"))
+
+
+class Liar:
+    """Lies once when armed, at a message of the wanted kind."""
+
+    def __init__(self):
+        self.random, self.wanted, self.skip, self.said, self.script = None, None, 0, None, None
+
+    def arm(self, rng, wanted, skip):
+        self.script = None
+        self.said, self.skip, self.random, self.wanted = None, skip, rng, wanted
+
+    def arm_script(self, wanted, old, new):
+        self.said, self.skip, self.random, self.script, self.wanted = None, 0, None, (old, new), "answer" if wanted == "start" else wanted
+
+    def scripted(self, state, kind, payload):
+        old, new = self.script
+        if old is None:
+            # the first answer with a row: without its values
+            return ("no values", [(kind, lies.pack_row([None] * struct.unpack_from(">H", payload)[0]))]) if kind == b"D" else None
+        start = payload.index(b"\0", 35) + 1 if not state["block"] else payload.index(b"\0", 39) + 1
+        content = re.sub(old, lambda _: new, payload[start + 4:])
+        return ("%r" % new[:60], [(kind, payload[:start] + struct.pack(">I", len(content)) + content)]) if content != payload[start + 4:] else None
+
+    def disarm(self):
+        self.wanted = None
+
+    def make_filter(self, link):
+        link.state = {"both": False, "buffer": b"", "block": False}
+
+        def change(to_client, data):
+            return self.pass_on(link.state, data) if to_client else data
+        return change
+
+    def pass_on(self, state, data):
+        state["buffer"] += data
+        out, buffer, at = [], state["buffer"], 0
+        while len(buffer) - at >= 5:
+            kind = buffer[at:at + 1]
+            length, = struct.unpack_from(">I", buffer, at + 1)
+            if len(buffer) - at < length + 1:
+                break
+            payload = buffer[at + 5:at + 1 + length]
+            at += length + 1
+            if kind == b"W":
+                state["both"] = True
+            out += self.message(state, kind, payload)
+        state["buffer"] = buffer[at:]
+        return b"".join(k + struct.pack(">I", len(p) + 4) + p for k, p in out)
+
+    def message(self, state, kind, payload):
+        honest = [(kind, payload)]
+        inner = payload[25:26] if state["both"] and kind == b"d" and payload[:1] == b"w" else b""
+        in_block = state["block"]
+        if inner == b"S":
+            state["block"] = True
+        elif inner == b"E":
+            state["block"] = False
+        if self.wanted is None:
+            return honest
+        if self.wanted in ("frame", "answer"):
+            fits = bool(inner) if self.wanted == "frame" else not state["both"] and kind in b"DTCHd"
+        else:
+            fits = inner == self.wanted.encode("ascii")
+        if not fits:
+            return honest
+        if self.skip > 0:
+            self.skip -= 1
+            return honest
+        try:
+            if self.script:
+                lied = self.scripted(state, kind, payload)
+            elif self.wanted == "frame":
+                lied = lies.lie_frame(self.random, payload)
+            elif self.wanted == "answer":
+                lied = lies.lie_answer(self.random, kind, payload)
+            else:
+                lied = lies.lie_message(self.random, payload[25:], in_block and inner not in (b"S", b"E"))
+                if lied:
+                    lied = lied[0], [(kind, payload[:25] + m) for m in lied[1]]
+        except (struct.error, ValueError, IndexError, UnicodeError):
+            lied = None
+        if not lied or lied[1] == honest:
+            return honest
+        self.wanted = None
+        self.said = lied[0]
+        return lied[1]
+
+
+class Run:
+    def __init__(self, pair, liar, options):
+        self.pair, self.liar, self.pub, self.sub = pair, liar, pair.pub, pair.sub
+        self.random = random.Random(options.seed)
+        self.patience = options.patience
+        self.number, self.databases, self.database = 0, 0, None
+        self.outcomes = collections.Counter()
+        self.untouched = None
+
+    def begin_database(self):
+        self.databases += 1
+        self.database = "h%d" % self.databases
+        self.pair.make_database(self.database)
+        self.options = OPTIONS[(self.databases - 1) % len(OPTIONS)] if self.databases <= len(OPTIONS) else self.random.choice(OPTIONS)
+        self.sub.run(self.database, CANARY)
+        self.pub.run(self.database, SETTING)
+        self.sub.run(self.database, "SELECT schemasync_create_subscription('s', '%s sslmode=disable gssencmode=disable', ARRAY['p'], options => '%s')"
+                     % (self.pair.conninfo(self.database), self.options))
+        self.pair.wait_applied(self.database)
+        self.untouched = self.sub.run(self.database, UNTOUCHED)
+
+    def end_database(self):
+        self.liar.disarm()
+        database, self.database = self.database, None
+        if database is None:
+            return
+        self.sub.wait_up()
+        # whatever state it is in, and without asking the publisher
+        self.sub.try_run(database, "SELECT schemasync_drop_subscription(name, drop_slot => false) FROM schemasync_subscriptions")
+        end = time.time() + 20
+        for server in (self.sub, self.pub):
+            if server is self.pub:
+                self.pub.try_run("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'" % database)
+                while not self.pub.try_run("postgres", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '%s'"
+                                                       % database)[0] and time.time() < end:
+                    time.sleep(0.1)
+            while not server.try_run("postgres", "DROP DATABASE IF EXISTS %s WITH (FORCE)" % database)[0] and time.time() < end:
+                time.sleep(0.1)
+
+    def statement(self, kind):
+        n = 1000 + self.number
+        parts = [self.random.choice(ROWS), self.random.choice(STEPS), *self.random.choices(ROWS, k=2)]
+        if kind in "UDT":
+            parts.append({"U": "UPDATE t SET v = 'w' WHERE id < 4", "D": "DELETE FROM u WHERE id > 15", "T": "TRUNCATE keyless"}[kind])
+        elif kind in "SEcA":
+            parts += ["SAVEPOINT s", ROWS[-1], "ROLLBACK TO s", ROWS[-1]]
+        text = ";\n".join(parts).replace("{n}", str(n))
+        if kind not in "SEcAbPKr" and ("ADD VALUE" in text or not self.random.randrange(3)):
+            return text     # each command a transaction
+        if "two_phase" in self.options:
+            return "BEGIN;\n%s;\nPREPARE TRANSACTION 'g%d'; %s PREPARED 'g%d'" % (text, n, self.random.choice(("COMMIT", "COMMIT", "ROLLBACK")), n)
+        return "BEGIN;\n%s;\n%s" % (text, "COMMIT" if self.random.randrange(8) else "ROLLBACK")
+
+    ERRORS = "SELECT error_id || ' ' || attempts, sqlstate, message FROM schemasync_errors WHERE subscription = 's'"
+
+    def one(self):
+        """One lie: returns (what it was, outcome, what is wrong)."""
+        self.number += 1
+        if self.database is None:
+            self.begin_database()
+        script = SCRIPTED[self.number - 1] if self.number <= len(SCRIPTED) else None
+        kinds = [(k, w) for k, w in KINDS if k not in "SEcA" or "streaming" in self.options] if "two_phase" in self.options else \
+            [(k, w) for k, w in KINDS if k not in "bPKr" and (k not in "SEcA" or "streaming" in self.options)]
+        kind = self.random.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
+        rng = random.Random(self.random.random())
+        marks = self.sub.log_size(), self.pub.log_size()
+        before = set(self.sub.run(self.database, self.ERRORS).splitlines())
+        statement = self.statement(kind)
+        skip = rng.randrange(40) if kind == "answer" else rng.choice((0, 0, 0, 1, 2)) if kind in ("M", "R", "start", "frame") else 0
+        if script:
+            kind, statement = script[0], script[3].replace("{n}", str(self.number))
+            self.liar.arm_script(*script[:3])
+        else:
+            self.liar.arm(rng, "answer" if kind == "start" else kind, skip)
+        if kind == "answer":
+            # a copy beside the stream asks many questions
+            self.sub.try_run(self.database, "SELECT schemasync_resync('s', '%s')" % rng.choice(("keyless", "part_1", "u")))
+        elif kind == "start":
+            self.pair.proxy.reset()
+        self.pub.try_run(self.database, statement)
+        lsn = self.pub.run(self.database, "SELECT pg_current_wal_flush_lsn()").strip()
+        wrong = []
+        try:
+            outcome = self.wait_outcome(lsn, before)
+        except Stuck:
+            outcome = "stuck"
+        said = "%s: %s" % (kind, self.liar.said)
+        self.liar.disarm()
+        if self.liar.said is None:
+            if script:
+                wrong.append("it was not told")
+            return said, "unsaid" if outcome == "level" else "unsaid, " + outcome, self.finish(outcome, wrong, marks, before, statement, lsn)
+        if script and outcome == "level":
+            wrong.append("it was not found out")
+        return said, outcome, self.finish(outcome, wrong, marks, before, statement, lsn)
+
+    def wait_outcome(self, lsn, before):
+        def seen():
+            fine, out, _ = self.sub.try_run(self.database, "SELECT state, coalesce(applied_lsn >= '%s', false) FROM schemasync_subscriptions;\n%s" % (lsn, self.ERRORS))
+            if not fine:
+                return None
+            lines = out.splitlines()
+            if set(lines[1:]) - before:
+                return "error"
+            if lines and lines[0].startswith("refused"):
+                return "refused"
+            if lines and lines[0] == "streaming|t":
+                return "level"
+            return None
+        return wait_until("no outcome", seen, self.patience)
+
+    def compare(self):
+        return [line for line in self.pair.differences(self.database) if "canary" not in line and "spring" not in line]
+
+    def finish(self, outcome, wrong, marks, before, statement, lsn):
+        """What must hold after it, whatever it was; a database that is not as it was is given up."""
+        keep = False
+        try:
+            self.sub.wait_up()
+            wrong += self.sub.crashes(marks[0]) + self.pub.crashes(marks[1])
+            now = self.sub.run(self.database, UNTOUCHED)
+            if now != self.untouched:
+                wrong.append("what nobody may touch was touched:\n%s\nbefore:\n%s" % (now, self.untouched))
+            new = [l.split("|", 2) for l in self.sub.run(self.database, self.ERRORS).splitlines() if l not in before]
+            for line in new:
+                if self.liar.said != "an error" and len(line) == 3 and (line[1] in ("XX000", "XX001", "XX002", "00000") or not line[2].strip()):
+                    wrong.append("an error that explains nothing: %s" % "|".join(line))
+            if outcome == "stuck":
+                wrong.append("neither applied nor an error:\n" + self.pair.describe(self.database))
+            elif outcome == "refused":
+                found = self.sub.run(self.database, "SELECT reason, hint <> '' FROM schemasync_refusals WHERE status = 'open'").strip()
+                if not found.endswith("|t"):
+                    wrong.append("a refusal that explains nothing: " + found)
+            elif outcome == "error" and self.liar.said is not None:
+                # found out: the honest repetition must lead to where it would have come without the lie
+                try:
+                    self.pair.wait_applied(self.database, self.patience)
+                    if self.pair.loose_ends(self.database):
+                        raise Stuck()
+                    different = self.compare()
+                    if different:
+                        wrong.append("after an error and the honest repetition:\n" + "\n".join(different))
+                    keep = not different
+                except Stuck:
+                    self.outcomes["for good"] += 1      # something of the lie was accepted, and stands in the way of the truth
+            elif outcome == "level":
+                # not noticed; where it changed nothing either, the next one can come
+                keep = not self.compare() and not self.pair.loose_ends(self.database, 0)
+        except Exception:       # noqa: BLE001
+            wrong.append(traceback.format_exc())
+        if wrong:
+            wrong.append("publisher ran: %s" % statement)
+            wrong.append("log:\n" + "\n".join(self.sub.log_text(marks[0]).split("\n")[-40:]))
+        if not keep or wrong:
+            self.end_database()
+        return wrong
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--bindir", required=True)
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--count", type=int, default=1 << 30)
+    ap.add_argument("--seconds", type=int, default=1 << 30)
+    ap.add_argument("--patience", type=float, default=20)
+    ap.add_argument("--port", type=int, default=5432, help="only names sockets in a folder of its own")
+    ap.add_argument("--keep", action="store_true")
+    ap.add_argument("--verbose", action="store_true")
+    options = ap.parse_args()
+    liar = Liar()
+    end = time.time() + options.seconds
+    failed = number = 0
+    with Pair(options.bindir, options.port, options.keep, liar.make_filter, "ss-lies-") as pair:
+        run = Run(pair, liar, options)
+        while number < options.count and time.time() < end:
+            number += 1
+            try:
+                said, outcome, wrong = run.one()
+            except Exception:       # noqa: BLE001
+                said, outcome, wrong = "?", "?", [traceback.format_exc()]
+                try:
+                    run.end_database()
+                except Exception:   # noqa: BLE001
+                    wrong.append(traceback.format_exc())
+                    run.database = None
+            run.outcomes[outcome] += 1
+            failed += bool(wrong)
+            text = "%s %d - %s -> %s" % ("not ok" if wrong else "ok", number, said.replace("#", "\\#")[:300].encode("unicode_escape").decode("ascii"), outcome)
+            if wrong or options.verbose:
+                print(text, flush=True)
+            else:
+                print("ok %d" % number, flush=True)
+            for one in wrong:
+                print("\n".join("#   " + line for line in one.encode("ascii", "backslashreplace").decode("ascii").split("\n")), flush=True)
+        print("# seed %d: %s" % (options.seed, ", ".join("%d %s" % (n, o) for o, n in run.outcomes.most_common())))
+    print("1..%d" % number)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
