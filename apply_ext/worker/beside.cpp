@@ -89,7 +89,7 @@ finish_copied(std::int64_t subid)
 	end_internal(internal);
 	/* foreign keys whose other side was not there yet */
 	if (count > 0)
-		apply::finish_created(*load_subscription(subid), InvalidOid);
+		apply::finish_foreign_keys(*load_subscription(subid));
 	commit();
 }
 
