@@ -4,6 +4,7 @@
 #include "apply_ext/catalog/results.hpp"
 #include "apply_ext/worker/shared.hpp"
 
+#include "pg/injection.hpp"
 #include "pg/subtransaction.hpp"
 
 extern "C" {
@@ -199,6 +200,7 @@ execute_ddl(const Execution &execution)
 		result.error = pg::try_in_subtransaction([&] { execute_once(execution); });
 		if (result.error == nullptr) {
 			result.outcome = Outcome::Done;
+			pg::at_point("ddl_executed");
 			break;
 		}
 		int sqlstate = result.error->sqlerrcode;
@@ -215,6 +217,7 @@ execute_ddl(const Execution &execution)
 			break;
 		waiting = true;
 		worker::set_state(worker::State::WaitingLock);
+		pg::at_point("waiting_lock");
 		wait_before_retry(failures);
 	}
 	if (waiting && result.outcome == Outcome::Done)

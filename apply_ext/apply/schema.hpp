@@ -131,8 +131,8 @@ char *state_as_of(const char *state, XLogRecPtr position);
  * The indexes and constraints of a table that the copy made, now that its rows are there; without its foreign keys, whose other sides may not be.
  */
 void finish_created(const catalog::Subscription &subscription, Oid publisher_oid);
-/* The foreign keys of all tables that are so far, those that can be added by now. */
-void finish_foreign_keys(const catalog::Subscription &subscription);
+/* Its foreign keys, those that can be added by now. */
+void finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid);
 
 /*
  * The same for the objects of the classes that ddl_classes names: makes what is missing when the schema is copied, and remembers which

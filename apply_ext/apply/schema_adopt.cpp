@@ -314,6 +314,17 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 	return all;
 }
 
+void
+finish(const catalog::Subscription &subscription, Oid publisher_oid, bool foreign_keys)
+{
+	pg::entry([&] {
+		const auto *row = pg::call([&] { return catalog::load_relation(subscription.subid, publisher_oid); });
+
+		if (row != nullptr && row->created && complete(subscription, publisher_oid, foreign_keys))
+			pg::call([&] { catalog::set_relation_created(subscription.subid, publisher_oid, false); });
+	});
+}
+
 } // namespace
 
 void
@@ -346,25 +357,13 @@ state_as_of(const char *state, XLogRecPtr position)
 void
 finish_created(const catalog::Subscription &subscription, Oid publisher_oid)
 {
-	pg::entry([&] {
-		const auto *row = pg::call([&] { return catalog::load_relation(subscription.subid, publisher_oid); });
-
-		if (row != nullptr && row->created && complete(subscription, publisher_oid, false))
-			pg::call([&] { catalog::set_relation_created(subscription.subid, publisher_oid, false); });
-	});
+	finish(subscription, publisher_oid, false);
 }
 
 void
-finish_foreign_keys(const catalog::Subscription &subscription)
+finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid)
 {
-	pg::entry([&] {
-		int count = 0;
-		const Oid *oids = pg::call([&] { return catalog::load_created(subscription.subid, &count); });
-
-		for (int i = 0; i < count; i++)
-			if (complete(subscription, oids[i], true))
-				pg::call([&] { catalog::set_relation_created(subscription.subid, oids[i], false); });
-	});
+	finish(subscription, publisher_oid, true);
 }
 
 } // namespace schemasync::apply

@@ -1,6 +1,7 @@
 #include "apply_ext/apply/spool.hpp"
 
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "storage/buffile.h"
@@ -115,6 +116,7 @@ begin_stream_block(Spools *spools, TransactionId xid, bool first_segment)
 {
 	bool found;
 
+	pg::at_point("stream_block");
 	if (spools->current != nullptr)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher began a stream block within another")));

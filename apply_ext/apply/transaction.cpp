@@ -7,6 +7,7 @@
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/twophase.h"
@@ -187,7 +188,9 @@ commit_group(Session *session)
 		save_caught_up(session, group->end_lsn);
 	else
 		worker::set_origin_position(group->end_lsn, group->commit_time);
+	pg::at_point(session->catch_up.active ? "catch_up_before_commit" : "before_commit");
 	CommitTransactionCommand();
+	pg::at_point(session->catch_up.active ? "catch_up_after_commit" : "after_commit");
 	session->position = position;
 	report_done(session, group->end_lsn, group->commit_time, group->count);
 }
@@ -204,8 +207,10 @@ prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 	/* PREPARE is allowed in a transaction block only */
 	BeginTransactionBlock();
 	CommitTransactionCommand();
+	pg::at_point("before_prepare");
 	PrepareTransactionBlock(prepared_name(session, session->remote.xid));
 	CommitTransactionCommand();
+	pg::at_point("after_prepare");
 	report_done(session, end_lsn, prepare_time, 0);
 	session->remote.active = false;
 	session->position.xid = InvalidTransactionId;
@@ -217,8 +222,11 @@ commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, Timesta
 	commit_group(session);
 	StartTransactionCommand();
 	worker::set_origin_position(end_lsn, commit_time);
+	pg::at_point("before_commit_prepared");
 	FinishPreparedTransaction(prepared_name(session, xid), true);
+	pg::at_point("commit_prepared_finished");
 	CommitTransactionCommand();
+	pg::at_point("after_commit_prepared");
 	report_done(session, end_lsn, commit_time, 1);
 }
 

@@ -2,6 +2,7 @@
 
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "executor/spi.h"
@@ -26,6 +27,7 @@ add_history(std::int64_t subid, const char *subscription, const HistoryRow *row)
 	     as_text(row->applied_sql), as_text(row->statement), as_text(row->publisher_user),
 	     as_text(row->detail), as_int8(row->duration)});
 	end_internal(internal);
+	pg::at_point("history_written");
 }
 
 } // namespace schemasync::catalog

@@ -16,6 +16,7 @@
 #include "core/reason.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -179,6 +180,7 @@ end_drained(Session *session)
 {
 	flush_commits(&session->progress);
 	send_feedback(&session->progress, &session->upstream, true, true, false);
+	pg::at_point("drained");
 	save(session, "drained");
 	set_state(State::Drained);
 	close_stream(session);
@@ -349,8 +351,11 @@ pump(Session *session)
 			store_counters(false);
 			MemoryContextSwitchTo(session->message);
 		}
-		if (apply::dispatch(session, message, replayed) == apply::Step::Schema)
+		pg::at_point(replayed ? "replayed" : "received");
+		if (apply::dispatch(session, message, replayed) == apply::Step::Schema) {
+			pg::at_point("schema_received");
 			return;
+		}
 		MemoryContextReset(session->message);
 		if (session->catch_up.done)
 			reopen_stream(session);
@@ -377,9 +382,12 @@ after_schema(Session *session, bool changed)
 end_refused(Session *session, const apply::Refused *refused)
 {
 	apply::abort_local(session);
+	pg::at_point("refusal_aborted");
 	begin();
 	apply::record_refusal(*session->subscription, *refused);
+	pg::at_point("refusal_written");
 	commit();
+	pg::at_point("refusal_recorded");
 	set_state(State::Refused);
 	close_stream(session);
 	end_worker(Leave::Stay);
@@ -399,6 +407,7 @@ end_failed(Session *session, ErrorData *error)
 	where.lsn = position->xid == InvalidTransactionId ? InvalidXLogRecPtr : position->lsn;
 	where.xid = position->xid;
 	apply::abort_local(session);
+	pg::at_point("aborted");
 	fail_worker(error, &where);
 }
 

@@ -3,9 +3,11 @@
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/copy.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -87,10 +89,10 @@ finish_copied(std::int64_t subid)
 	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL",
 	    {as_int8(subid)});
 	end_internal(internal);
-	/* foreign keys whose other side was not there yet */
-	if (count > 0)
-		apply::finish_foreign_keys(*load_subscription(subid));
 	commit();
+	/* foreign keys whose other side was not there yet, say */
+	if (count > 0)
+		finish_rest(*load(subid));
 }
 
 const char *
@@ -198,6 +200,7 @@ begin_catch_up(Session *session, XLogRecPtr from)
 		return false;
 	}
 	session->catch_up = {true, false, here, list_catch_up(session)};
+	pg::at_point("catch_up_begun");
 	session->progress.holding = true;
 	session->progress.hold = Min(from, here);
 	return true;
@@ -260,7 +263,9 @@ is_copying_beside(const Session *session)
 void
 end_catch_up(Session *session)
 {
+	pg::at_point("catch_up_end");
 	finish_copied(session->subscription->subid);
+	pg::at_point("catch_up_done");
 	pfree(const_cast<char *>(session->catch_up.relations));
 	session->catch_up = {};
 	session->progress.holding = false;

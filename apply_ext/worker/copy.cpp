@@ -21,6 +21,7 @@
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -258,6 +259,7 @@ begin_copy(const catalog::Subscription &subscription)
 		commit();
 	}
 	Source *source = open_source(subscription, slot_use(subscription), choose, &choice);
+	pg::at_point("copy_slot_made");
 	MemoryContext context = CurrentMemoryContext;
 	begin();
 	MemoryContextSwitchTo(context);
@@ -265,7 +267,9 @@ begin_copy(const catalog::Subscription &subscription)
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
 	adopt_all(subscription, *source, Mode::First);
+	pg::at_point("copy_before_adopted");
 	commit();
+	pg::at_point("copy_adopted");
 	return source;
 }
 
@@ -352,18 +356,7 @@ copy_pending(const catalog::Subscription &subscription, Source *source, Mode mod
 	MemoryContextSwitchTo(context);
 	CrewResult crew = run_crew(subscription, *source, mode, jobs, count);
 	count_applied(crew.rows, 0);
-	/* tables without rows of their own, after those below them */
-	for (int i = source->count - 1; mode != Mode::Beside && i >= 0; i--) {
-		const Known *one = find_known(known, nknown, source->tables[i].oid);
-		if (one == nullptr || !one->created || one->needs_rows)
-			continue;
-		begin();
-		apply::finish_created(subscription, one->publisher_oid);
-		commit();
-	}
-	begin();
-	apply::finish_foreign_keys(subscription);
-	commit();
+	finish_rest(subscription);
 	MemoryContextSwitchTo(context);
 	return crew.left;
 }
@@ -397,6 +390,30 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 } // namespace
 
 void
+finish_rest(const catalog::Subscription &subscription)
+{
+	MemoryContext context = CurrentMemoryContext;
+	int count = 0;
+
+	begin();
+	MemoryContextSwitchTo(context);
+	Oid *oids = catalog::load_created(subscription.subid, &count);
+	commit();
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < count; i++) {
+			CHECK_FOR_INTERRUPTS();
+			begin();
+			if (pass == 0)
+				apply::finish_created(subscription, oids[i]);
+			else
+				apply::finish_foreign_keys(subscription, oids[i]);
+			commit();
+		}
+	MemoryContextSwitchTo(context);
+	pfree(oids);
+}
+
+void
 copy_beside(const catalog::Subscription &subscription)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
@@ -410,7 +427,9 @@ copy_beside(const catalog::Subscription &subscription)
 	commit();
 	MemoryContextSwitchTo(context);
 	Source *source = open_source(subscription, SlotUse::Temporary, choose, &choice);
+	pg::at_point("beside_snapshot");
 	adopt_beside(subscription, *source, choice);
+	pg::at_point("beside_adopted");
 	(void) copy_pending(subscription, source, Mode::Beside, context);
 	if (subscription.refresh && !subscription.objects_adopted) {
 		begin();
@@ -445,6 +464,7 @@ initial_copy(const catalog::Subscription &subscription)
 	adopt_objects(subscription, *source, false);
 	commit();
 	close_source(source);
+	pg::at_point("copy_end");
 
 	begin();
 	catalog::save_copied(subscription.subid);

@@ -7,6 +7,7 @@
 #include "apply_ext/worker/local.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -144,13 +145,21 @@ close_hand(Hand *hand)
 	MemoryContextReset(hand->reading);
 }
 
+/* What a partition has from its parent it must not get by itself before: the leader sees to it (finish_rest). */
+void
+finish_own(const catalog::Subscription &subscription, const SourceTable &table)
+{
+	if (!table.partition && table.relkind != 'p')
+		apply::finish_created(subscription, table.oid);
+}
+
 /* The last part is there: the table has all its rows. */
 void
 finish_table(Hand *hand, const SourceTable &table)
 {
 	begin();
 	set_copied(*hand->subscription, table, *hand->queue, 0);
-	apply::finish_created(*hand->subscription, table.oid);
+	finish_own(*hand->subscription, table);
 	commit();
 }
 
@@ -161,6 +170,7 @@ copy_part(Hand *hand, const Task &task, const SourceTable &table)
 	std::int64_t rows = fill_table(*hand->subscription, *hand->reader, table, task.part);
 	save_part(hand->subscription->subid, table.oid, rows);
 	commit();
+	pg::at_point("copy_part_done");
 	if (note_part(hand->queue, task.table, rows)) {
 		finish_table(hand, table);
 		note_copied(hand->queue, task.table);
@@ -172,6 +182,7 @@ copy_whole(Hand *hand, const Task &task, const SourceTable &table)
 {
 	const QueuedTable &queued = table_of(hand->queue, task.table);
 	const catalog::Subscription &subscription = *hand->subscription;
+	bool beside = hand->queue->mode == Mode::Beside;
 
 	if (queued.partial) {
 		begin();
@@ -181,12 +192,16 @@ copy_whole(Hand *hand, const Task &task, const SourceTable &table)
 	}
 	begin();
 	bool emptied = queued.resync && queued.with_rows && empty_target(subscription, table.oid, Emptying::Delete);
+	if (emptied)
+		pg::at_point("resync_emptied");
 	if (queued.level)
 		level_table(hand, table, emptied);
 	std::int64_t rows = queued.with_rows ? fill_table(subscription, *hand->reader, table, task.part) : 0;
+	pg::at_point(emptied ? "resync_filled" : beside ? "beside_rows" : "copy_rows");
 	set_copied(subscription, table, *hand->queue, rows);
-	apply::finish_created(subscription, table.oid);
+	finish_own(subscription, table);
 	commit();
+	pg::at_point(emptied ? "resync_done" : beside ? "beside_table_done" : "copy_table_done");
 	(void) note_part(hand->queue, task.table, rows);
 	note_copied(hand->queue, task.table);
 }
@@ -210,6 +225,7 @@ copy_some(void *argument)
 			set_table_state(*hand->subscription, tables[i - hand->at]->oid, "copying", InvalidXLogRecPtr, 0);
 	}
 	commit();
+	pg::at_point(queue->mode == Mode::Beside ? "beside_table_begun" : "copy_table_begun");
 	MemoryContextSwitchTo(hand->work);
 	bool same = lock_tables(hand->reader->sql, hand->reader->now, tables, end - hand->at, true);
 	if (!same && end - hand->at > 1) {

@@ -81,7 +81,8 @@ store_table(Queue *queue, QueuedTable *queued, const Job &job, Size *used)
 {
 	const SourceTable &table = *job.table;
 
-	*queued = {.oid = table.oid, .relkind = table.relkind, .published = table.published, .via_root = table.via_root, .below = table.below,
+	*queued = {.oid = table.oid, .relkind = table.relkind, .published = table.published,
+	           .via_root = table.via_root, .partition = table.partition, .below = table.below,
 	           .with_rows = job.with_rows, .level = job.level, .resync = job.resync, .partial = job.partial, .in_parts = false,
 	           .blocks = table.relkind == 'r' ? table.blocks : 0, .rows = table.rows, .schema = 0, .name = 0, .columns = 0, .filter = 0,
 	           .parts_left = 1, .given_up = false, .copied = false};
@@ -209,6 +210,7 @@ unpack_table(Queue *queue, int number)
 	table->relkind = queued.relkind;
 	table->published = queued.published;
 	table->via_root = queued.via_root;
+	table->partition = queued.partition;
 	table->below = queued.below;
 	return table;
 }

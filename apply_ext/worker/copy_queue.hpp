@@ -20,7 +20,7 @@ namespace schemasync::worker {
 struct QueuedTable {
 	Oid oid;
 	char relkind;
-	bool published, via_root, below;
+	bool published, via_root, partition, below;
 	bool with_rows, level, resync, partial; /* as in Job */
 	bool in_parts;
 	std::uint32_t blocks;

@@ -75,7 +75,7 @@ constexpr char tables_sql[] =
 	"  SELECT relid, relid AS above, 0 AS depth FROM family"
 	"  UNION ALL SELECT d.relid, i.inhparent, d.depth + 1 FROM depth d JOIN pg_catalog.pg_inherits i ON i.inhrelid = d.above)"
 	" SELECT c.oid, n.nspname, c.relname, c.relkind, p.columns, p.filter, p.relid IS NOT NULL, coalesce(p.via_root, false),"
-	"  NOT EXISTS (SELECT FROM up WHERE up.relid = d.relid)"
+	"  NOT EXISTS (SELECT FROM up WHERE up.relid = d.relid), c.relispartition"
 	" FROM (SELECT relid, max(depth) AS depth FROM depth GROUP BY relid) d JOIN pg_catalog.pg_class c ON c.oid = d.relid"
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN published p ON p.relid = d.relid"
 	" ORDER BY d.depth, c.oid";
@@ -94,7 +94,7 @@ list_tables(Source *source, const catalog::Subscription &subscription, Selection
 		SourceTable *table = &source->tables[i];
 		*table = {.oid = static_cast<Oid>(strtoul(row[0], nullptr, 10)), .schema = row[1], .name = row[2], .relkind = row[3][0],
 		          .columns = row[4], .filter = row[5], .published = row[6][0] == 't', .via_root = row[7][0] == 't',
-		          .below = row[8][0] == 't', .wish = Wish::None, .state = nullptr, .number = i, .blocks = 0, .rows = 0};
+		          .partition = row[9][0] == 't', .below = row[8][0] == 't', .wish = Wish::None, .state = nullptr, .number = i, .blocks = 0, .rows = 0};
 		table->wish = selection == nullptr ? Wish::None : selection(*table, argument);
 	}
 }

@@ -33,6 +33,7 @@ struct SourceTable {
 	char *columns; /* text of a smallint[]: the column list; nullptr: all */
 	char *filter;  /* SQL; nullptr: all rows */
 	bool published, via_root;
+	bool partition; /* its constraints and indexes come with its parent's */
 	bool below;    /* a partition below a published root: its rows travel as the root's, and it need not be there */
 	Wish wish;
 	char *state;   /* JSON, of a table to be adopted */

@@ -3,6 +3,7 @@
 #include "apply_ext/worker/control.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "miscadmin.h"
@@ -297,6 +298,7 @@ hold(Meeting *meeting, Phase phase)
 {
 	TimestampTz begun = GetCurrentTimestamp();
 
+	pg::at_point("verify_held");
 	while (phase_of(meeting) == phase) {
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000, pg::compat::wait_event("SchemasyncMeeting"));
 		ResetLatch(MyLatch);

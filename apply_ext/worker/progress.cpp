@@ -4,6 +4,7 @@
 
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -119,6 +120,7 @@ send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool for
 	if (!force && !news && !due)
 		return;
 
+	pg::at_point("feedback");
 	XLogRecPtr confirmed = progress->holding ? Min(flushed, progress->hold) : flushed;
 	protocol::StatusUpdate reply =
 	    protocol::status_update(progress->received, confirmed, Max(confirmed, written), now, request);

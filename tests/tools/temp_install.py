@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """A private installation of the server with this build of schemasync in it.
 
-    temp_install.py --build DIR --dest DIR --bindir DIR --pkglibdir DIR --sharedir DIR [--stamp FILE]
+    temp_install.py --build DIR --dest DIR --bindir DIR --pkglibdir DIR --sharedir DIR [--stamp FILE] [--extension FILE]
 
 A server finds its libraries and its share files relative to the real path of its executable. So the executables are
 copied under DEST, at the same path as they have in the system; what they look for beside them is linked there; and this
 build is installed on top with DESTDIR. Nothing in the system changes, no right to write there is needed, and several
-build directories can test at the same time.
+build directories can test at the same time. --extension puts another build of the extension's library in its place.
 """
 import argparse
 import os
@@ -32,6 +32,7 @@ def main():
         ap.add_argument("--" + option, required=True)
     ap.add_argument("--meson", default="meson")
     ap.add_argument("--stamp")
+    ap.add_argument("--extension")
     args = ap.parse_args()
 
     dest = os.path.abspath(args.dest)
@@ -47,6 +48,8 @@ def main():
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         sys.exit("temp_install: could not install into %s:\n%s" % (dest, done.stdout))
+    if args.extension:
+        shutil.copyfile(args.extension, os.path.join(dest + args.pkglibdir, OURS + ".so"))
     if args.stamp:
         with open(args.stamp, "w", encoding="utf-8") as f:
             f.write(dest + "\n")
