@@ -2,6 +2,7 @@
  * schemasync_start, schemasync_stop, schemasync_wait: whether a subscription runs, and how far it has come.
  */
 #include "apply_ext/api/target.hpp"
+#include "apply_ext/catalog/index_build.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/control.hpp"
 #include "pg/compat.hpp"
@@ -46,6 +47,7 @@ start(const char *name)
 	    " state_since = clock_timestamp() WHERE subid = $1 AND NOT enabled",
 	    {as_int8(subscription->subid)});
 	end_internal(internal);
+	hasten_index_builds(subscription->subid);
 	if (strcmp(subscription->state, "refused") == 0)
 		ereport(NOTICE, (errmsg("subscription \"%s\" is halted by a refusal", name),
 		                 errhint("See schemasync_refusals; after the repair: SELECT schemasync_resume(%s);",

@@ -15,6 +15,7 @@
 #include "apply_ext/apply/local_facts.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
+#include "apply_ext/catalog/index_build.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/object.hpp"
 #include "apply_ext/worker/copy_source.hpp"
@@ -223,8 +224,19 @@ put_relation(FunctionCallInfo fcinfo, const Published &published, const state::R
 	input.ours = sides.ours ? &*sides.ours : nullptr;
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && apply::may_have_rows(sides.ours->name.oid);
-	for (const Difference &difference : merge::relation_differences(input, subscription.options.policy, &facts))
+	int nbuilds = 0;
+	const catalog::IndexBuild *builds = pg::call([&] { return catalog::load_index_builds(subscription.subid, theirs.name.oid, &nbuilds); });
+	for (Difference difference : merge::relation_differences(input, subscription.options.policy, &facts)) {
+		for (int i = 0; i < nbuilds; i++)
+			if (difference.operation == "create_index" &&
+			    difference.object_identity == sql::shown(theirs.name.schema, builds[i].index_name)) {
+				difference.detail = "It is in the queue of the index worker.";
+				difference.suggested_sql.clear();
+				difference.verdict = Verdict::Forward;
+				difference.reason = Reason::None;
+			}
 		put(fcinfo, difference);
+	}
 }
 
 /* Tables that came into the publications or went out of them and that the subscription has not taken note of. */

@@ -2,6 +2,7 @@
  * schemasync_resume, schemasync_resolve, schemasync_skip: the ways on after a refusal or an error.
  */
 #include "apply_ext/api/target.hpp"
+#include "apply_ext/catalog/index_build.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/notify.hpp"
 #include "apply_ext/worker/control.hpp"
@@ -46,6 +47,7 @@ resume(const char *name)
 	run(go_on_sql, {as_int8(subscription->subid)});
 	notify("resumed", name, {{"by", by}});
 	end_internal(internal);
+	hasten_index_builds(subscription->subid);
 	worker::restart_at_commit(subscription->subid);
 }
 

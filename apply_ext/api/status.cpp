@@ -21,7 +21,7 @@ namespace schemasync::api {
 
 namespace {
 
-constexpr int status_columns = 19;
+constexpr int status_columns = 20;
 
 struct Row {
 	Datum values[status_columns];
@@ -74,6 +74,7 @@ put_status(ReturnSetInfo *set, const worker::Status &status)
 	add(&row, ObjectIdGetDatum(status.verify_relation), false);
 	add(&row, Int64GetDatum(status.verify_done), false);
 	add(&row, Int64GetDatum(status.verify_total), false);
+	add(&row, Int32GetDatum(status.indexer), status.indexer == 0);
 	Assert(row.count == status_columns);
 	tuplestore_putvalues(set->setResult, set->setDesc, row.values, row.nulls);
 }

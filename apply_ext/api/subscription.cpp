@@ -3,8 +3,11 @@
  */
 #include "core/definition.hpp"
 
+#include "apply_ext/apply/index_queue.hpp"
+
 #include "apply_ext/api/preflight.hpp"
 #include "apply_ext/api/target.hpp"
+#include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/options.hpp"
 #include "apply_ext/worker/control.hpp"
@@ -162,9 +165,6 @@ void
 check_options(const char *options, catalog::Options *read)
 {
 	catalog::read_options(options, read);
-	if (read->policy.indexes == Choice::Background)
-		ereport(WARNING, (errmsg("indexes = background is not implemented yet"),
-		                  errdetail("Indexes are built in the stream, as with forward.")));
 	if (!read->password_required && !superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("password_required=false is superuser-only")));
 }
@@ -473,6 +473,34 @@ probe_publisher(const catalog::Subscription &subscription)
 	                        quote_literal_cstr(subscription.name), quote_literal_cstr(subscription.slot_name))));
 }
 
+/* What the index worker was at when it was ended is of no use to anybody. One that cannot be dropped now is told of. */
+void
+drop_left_indexes(std::int64_t subid)
+{
+	int count = 0;
+	catalog::IndexBuild *builds = catalog::load_index_builds(subid, InvalidOid, &count);
+
+	for (int i = 0; i < count; i++) {
+		const char *sql = apply::drop_left_sql(builds[i].local_oid, builds[i].relid, false);
+		if (sql == nullptr)
+			continue;
+		const apply::Execution execution{.sql = sql,
+		                                 .run_as = apply::table_owner(builds[i].relid),
+		                                 .checked = true,
+		                                 .restricted = true,
+		                                 .search_path = "",
+		                                 .waits_for = InvalidOid,
+		                                 .settings = nullptr,
+		                                 .nsettings = 0,
+		                                 .lock_timeout = 5000,
+		                                 .lock_retries = 0};
+		apply::Executed executed = apply::execute_ddl(execution);
+		if (executed.outcome != apply::Outcome::Done)
+			ereport(WARNING, (errmsg("an index that was not finished is left: %s", executed.error->message),
+			                  errhint("%s;", sql)));
+	}
+}
+
 void
 drop_subscription(const char *name, bool with_slot)
 {
@@ -484,11 +512,12 @@ drop_subscription(const char *name, bool with_slot)
 	if (with_slot)
 		probe_publisher(*subscription);
 	worker::stop_worker(subscription->subid);
+	drop_left_indexes(subscription->subid);
 	drop_at_commit(*subscription, with_slot);
 
 	Internal internal = begin_internal();
 	/* not left to the foreign keys: under session_replication_role = replica they do nothing */
-	for (const char *table : {"relation", "object", "refusal", "ddl_history", "error", "conflict", "subscription"})
+	for (const char *table : {"relation", "object", "refusal", "ddl_history", "error", "conflict", "index_build", "subscription"})
 		run(psprintf("DELETE FROM schemasync.%s WHERE subid = $1", table), {as_int8(subscription->subid)});
 	end_internal(internal);
 	worker::forget_at_commit(subscription->subid);

@@ -2,6 +2,7 @@
 
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 #include "apply_ext/worker/shared.hpp"
 
 #include "pg/injection.hpp"
@@ -81,7 +82,7 @@ set_parameter(const char *name, const char *value)
 }
 
 void
-execute_once(const Execution &execution)
+execute_once(const Execution &execution, int lock_timeout)
 {
 	Oid saved_user;
 	int saved_context;
@@ -97,7 +98,7 @@ execute_once(const Execution &execution)
 	}
 	set_parameter("search_path", execution.search_path);
 	set_parameter("session_replication_role", "replica");
-	snprintf(timeout, sizeof(timeout), "%d", execution.lock_timeout);
+	snprintf(timeout, sizeof(timeout), "%d", lock_timeout);
 	set_parameter("lock_timeout", timeout);
 	for (int i = 0; i < execution.nsettings; i++)
 		set_parameter(execution.settings[i].name, execution.settings[i].value);
@@ -194,10 +195,14 @@ Executed
 execute_ddl(const Execution &execution)
 {
 	Executed result{Outcome::Done, nullptr, ""};
+	constexpr int patience = 1000; /* ms */
 	bool waiting = false;
 
 	for (int failures = 0;; failures++) {
-		result.error = pg::try_in_subtransaction([&] { execute_once(execution); });
+		/* who is to wait for ever shall not wait for an index that is built on a table which this takes along */
+		bool building = failures == 0 && worker::is_building_indexes();
+		int lock_timeout = building && execution.lock_timeout == 0 ? patience : execution.lock_timeout;
+		result.error = pg::try_in_subtransaction([&] { execute_once(execution, lock_timeout); });
 		if (result.error == nullptr) {
 			result.outcome = Outcome::Done;
 			pg::at_point("ddl_executed");
@@ -213,7 +218,8 @@ execute_ddl(const Execution &execution)
 		result.outcome = Outcome::LockTimeout;
 		if (OidIsValid(execution.waits_for))
 			result.blockers = describe_blockers(execution.waits_for);
-		if (failures >= execution.lock_retries)
+		bool ended = failures == 0 && worker::interrupt_index_builds();
+		if (failures >= execution.lock_retries && !ended && lock_timeout == execution.lock_timeout)
 			break;
 		waiting = true;
 		worker::set_state(worker::State::WaitingLock);

@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "apply_ext/apply/ddl_execute.hpp"
+#include "apply_ext/apply/index_queue.hpp"
 #include "apply_ext/apply/local_facts.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/object.hpp"
 #include "apply_ext/catalog/relation.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 
 #include "pg/guard.hpp"
 
@@ -265,7 +267,11 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	input.ours = &ours;
 	input.mapped = true;
 	input.columns = sides.columns;
-	return merge::merge_relation(input, merge::Command{}, subscription.options.policy, &facts);
+	/* what is left to the index worker the caller decides */
+	Policy policy = subscription.options.policy;
+	if (policy.indexes == Choice::Background)
+		policy.indexes = Choice::Forward;
+	return merge::merge_relation(input, merge::Command{}, policy, &facts);
 }
 
 /* Adds what is missing, without or with foreign keys; one whose other table is not ready stays. Returns whether all is there now. */
@@ -285,7 +291,7 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 			if (operation.verdict == Verdict::Forward && operation.operation != "add_foreign_key")
 				return false; /* its own rows are not copied yet */
 	for (const merge::Operation &operation : result.operations) {
-		if (operation.verdict != Verdict::Forward)
+		if (operation.verdict != Verdict::Forward || leave_to_worker(subscription, *sides.base, operation))
 			continue;
 		if (!foreign_keys && operation.operation == "add_foreign_key") {
 			all = false;
@@ -302,7 +308,10 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 			                          .nsettings = 0,
 			                          .lock_timeout = subscription.options.ddl_lock_timeout,
 			                          .lock_retries = subscription.options.ddl_lock_retries};
-			Executed executed = pg::call([&] { return execute_ddl(execution); });
+			Executed executed = pg::call([&] {
+				worker::hold_index_build(place.relid);
+				return execute_ddl(execution);
+			});
 			if (executed.outcome == Outcome::Done)
 				continue;
 			if (operation.operation != "add_foreign_key")

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "apply_ext/apply/index_queue.hpp"
 #include "apply_ext/apply/local_facts.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/apply/schema_carry.hpp"
@@ -175,6 +176,7 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 	                               .state = "ready",
 	                               .sync_lsn = InvalidXLogRecPtr,
 	                               .created = false};
+	adapt_builds(work, theirs.value, sides);
 	pg::call([&] { catalog::save_relation(work.subscription.subid, &row); });
 }
 
@@ -197,6 +199,8 @@ merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation 
 	merge::Result result =
 	    merge::merge_relation(input, work.command, work.subscription.options.policy, &facts);
 	note_changes(work, result);
+	if (settle_builds(work, result, sides, theirs))
+		return Progress::Again;
 	Progress progress = Progress::Done;
 	if (result.needs_rows)
 		progress = prepare_carry(work, result, sides, *theirs);
@@ -327,6 +331,7 @@ apply_dropped_relation(SchemaWork &work, Oid publisher_oid)
 			return false;
 		if (progress == Progress::Again)
 			continue;
+		give_up_builds(work, publisher_oid, "Its table was dropped on the publisher before it was built.");
 		pg::call([&] { catalog::delete_relation(work.subscription.subid, publisher_oid); });
 		work.changed = true;
 		return true;

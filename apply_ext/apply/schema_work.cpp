@@ -9,10 +9,12 @@
 #include <string>
 
 #include "apply_ext/apply/ddl_execute.hpp"
+#include "apply_ext/apply/index_queue.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/catalog/history.hpp"
 #include "apply_ext/catalog/relation.hpp"
 #include "apply_ext/worker/beside.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
@@ -150,7 +152,11 @@ run_decision(SchemaWork &work, merge::Operation &operation, const Place &place)
 	                          .lock_timeout = options.ddl_lock_timeout,
 	                          .lock_retries = options.ddl_lock_retries};
 	TimestampTz start = GetCurrentTimestamp();
-	Executed executed = pg::call([&] { return execute_ddl(execution); });
+	Executed executed = pg::call([&] {
+		if (OidIsValid(place.relid))
+			worker::hold_index_build(place.relid);
+		return execute_ddl(execution);
+	});
 	if (executed.outcome != Outcome::Done) {
 		operation.reason =
 		    executed.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
@@ -285,14 +291,14 @@ has_fingerprint(std::string_view base, const std::string &fingerprint)
 	return false;
 }
 
-void
+std::int64_t
 record_history(SchemaWork &work, const merge::Operation &operation, const std::string &applied_sql,
                std::int64_t duration)
 {
 	if (!work.recorded
 	         .insert(operation.operation + '\n' + operation.object_identity + '\n' + operation.change)
 	         .second)
-		return;
+		return 0;
 	const std::string_view verdict = name(operation.verdict);
 	const char *reason = operation.reason == Reason::None ? nullptr : info(operation.reason).name.data();
 	const catalog::HistoryRow row{.publisher_lsn = work.boundary.commit_lsn,
@@ -309,7 +315,7 @@ record_history(SchemaWork &work, const merge::Operation &operation, const std::s
 	                              .detail = or_null(operation.detail),
 	                              .duration = duration};
 
-	pg::call([&] { catalog::add_history(work.subscription.subid, work.subscription.name, &row); });
+	return pg::call([&] { return catalog::add_history(work.subscription.subid, work.subscription.name, &row); });
 }
 
 void
@@ -381,7 +387,11 @@ execute_statement(const SchemaWork &work, const merge::Operation &operation, con
 	                          .lock_timeout = options.ddl_lock_timeout,
 	                          .lock_retries = options.ddl_lock_retries};
 
-	return pg::call([&] { return execute_ddl(execution); });
+	return pg::call([&] {
+		if (OidIsValid(place.relid))
+			worker::hold_index_build(place.relid);
+		return execute_ddl(execution);
+	});
 }
 
 Progress
@@ -397,6 +407,10 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 	if (!may_become(work, place.run_as)) {
 		forbid(work, operation, place);
 		return settle(work, operation, place);
+	}
+	if (operation.background) {
+		queue_build(work, operation, place);
+		return Progress::Done;
 	}
 	TimestampTz start = GetCurrentTimestamp();
 	std::string applied;

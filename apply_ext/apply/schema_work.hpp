@@ -56,6 +56,7 @@ struct SchemaWork {
 	std::set<std::string>
 	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
+	std::set<Oid> held_builds = {};           /* publisher oids of relations whose queued indexes wait for the transaction's end */
 	std::set<Oid> republished = {};           /* the command put them into a publication, or changed how one has them */
 	Session *session = nullptr;           /* of the worker that the message came to */
 	std::vector<AfterRows> after_rows = {}; /* what waits for carried rows */
@@ -99,8 +100,9 @@ void explain_failure(merge::Operation &operation, const Executed &executed, cons
 /* Adds the lines of change of a result, which a refusal of any of the message's objects shows. */
 void note_changes(SchemaWork &work, const merge::Result &result);
 
-void record_history(SchemaWork &work, const merge::Operation &operation, const std::string &applied_sql,
-                    std::int64_t duration);
+/* returns: the row's history_id; 0 when the boundary has this row already */
+std::int64_t record_history(SchemaWork &work, const merge::Operation &operation, const std::string &applied_sql,
+                            std::int64_t duration);
 
 /* Whether a stored state has the fingerprint: as it came in the stream, or as jsonb prints it after the
  * initial copy. */

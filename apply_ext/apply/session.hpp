@@ -98,6 +98,8 @@ struct Session {
 
 	CatchUp catch_up;
 	Beside beside;
+	bool index_look;             /* an index may have come into the queue */
+	TimestampTz index_next_look; /* whether its worker is there */
 
 	RemoteTransaction remote;
 	Group group;

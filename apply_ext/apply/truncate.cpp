@@ -1,5 +1,6 @@
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/session.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -62,6 +63,11 @@ lock_target(Session *session, Oid publisher_oid)
 	Oid relid = target->relid;
 	/* the executor's references would make TRUNCATE believe that the table is in use */
 	close_locals(session->relations->locals);
+	/* one that is being built waits for this transaction and would not let the table go */
+	List *tree = find_all_inheritors(relid, NoLock, nullptr);
+	ListCell *cell;
+	foreach (cell, tree)
+		worker::hold_index_build(lfirst_oid(cell));
 	LockRelationOid(relid, AccessExclusiveLock);
 	return relid;
 }

@@ -10,7 +10,7 @@ extern "C" {
 
 namespace schemasync::catalog {
 
-void
+std::int64_t
 add_history(std::int64_t subid, const char *subscription, const HistoryRow *row)
 {
 	Internal internal = begin_internal();
@@ -20,14 +20,16 @@ add_history(std::int64_t subid, const char *subscription, const HistoryRow *row)
 	    " object_type, object_identity, verdict, reason, applied_sql, statement, publisher_user, detail, "
 	    "duration)"
 	    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-	    " pg_catalog.make_interval(secs => $15::pg_catalog.int8 / 1000000.0))",
+	    " pg_catalog.make_interval(secs => $15::pg_catalog.int8 / 1000000.0)) RETURNING history_id",
 	    {as_int8(subid), as_text(subscription), as_lsn(row->publisher_lsn), as_time(row->commit_time),
 	     as_int4(row->ordinal), as_text(row->operation), as_text(row->object_type),
 	     as_text(row->object_identity), as_text(row->verdict), as_text(row->reason),
 	     as_text(row->applied_sql), as_text(row->statement), as_text(row->publisher_user),
 	     as_text(row->detail), as_int8(row->duration)});
+	std::int64_t history_id = result_int8(0, 1);
 	end_internal(internal);
 	pg::at_point("history_written");
+	return history_id;
 }
 
 } // namespace schemasync::catalog

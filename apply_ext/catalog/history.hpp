@@ -25,6 +25,7 @@ struct HistoryRow {
 	std::int64_t duration; /* microseconds that the change took here */
 };
 
-void add_history(std::int64_t subid, const char *subscription, const HistoryRow *row);
+/* returns: the row's history_id */
+std::int64_t add_history(std::int64_t subid, const char *subscription, const HistoryRow *row);
 
 } // namespace schemasync::catalog

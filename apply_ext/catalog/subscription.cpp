@@ -123,9 +123,6 @@ load_subscription(std::int64_t subid)
 	MemoryContext saved = MemoryContextSwitchTo(context);
 	subscription->origin_name = worker::origin_name(MyDatabaseId, subid);
 	read_options(subscription->options_text, &subscription->options);
-	/* no worker builds indexes beside the stream yet, which creating the subscription has warned of */
-	if (subscription->options.policy.indexes == Choice::Background)
-		subscription->options.policy.indexes = Choice::Forward;
 	subscription->owner_is_superuser = superuser_arg(subscription->owner);
 	subscription->options.policy.schema_changes = read_schema_changes(subscription->schema_changes);
 	MemoryContextSwitchTo(saved);
@@ -266,7 +263,7 @@ void
 resolve_errors(std::int64_t subid)
 {
 	Internal internal = begin_internal();
-	if (run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker <> 'copy' AND resolved_at IS NULL",
+	if (run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker NOT IN ('copy', 'index') AND resolved_at IS NULL",
 	        {as_int8(subid)}) > 0)
 		tell("recovered", subid, {});
 	end_internal(internal);

@@ -98,6 +98,7 @@ CREATE FUNCTION schemasync.worker_status(
 	OUT received pg_lsn, OUT applied pg_lsn, OUT confirmed pg_lsn,
 	OUT sent_at timestamptz, OUT received_at timestamptz, OUT committed_at timestamptz,
 	OUT rows bigint, OUT transactions bigint, OUT failures integer, OUT next_start timestamptz, OUT draining boolean,
-	OUT verifier integer, OUT verify_relation oid, OUT verify_done bigint, OUT verify_total bigint)
+	OUT verifier integer, OUT verify_relation oid, OUT verify_done bigint, OUT verify_total bigint,
+	OUT indexer integer)
 RETURNS SETOF record LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
 AS 'MODULE_PATHNAME', 'schemasync_worker_status';

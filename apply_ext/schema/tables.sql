@@ -150,3 +150,21 @@ CREATE TABLE schemasync.conflict (
 	publisher_lsn pg_lsn,
 	publisher_xid bigint
 );
+
+-- Indexes that are built beside the stream (indexes = background). No statement is stored: it is made of the relation's base.
+CREATE TABLE schemasync.index_build (
+	subid bigint NOT NULL REFERENCES schemasync.subscription ON DELETE CASCADE,
+	publisher_oid oid NOT NULL,            -- the table on the publisher
+	index_oid oid NOT NULL,                -- the index there
+	index_name text NOT NULL,              -- ... its name, by which it is found when the publisher made it anew
+	is_unique boolean NOT NULL,
+	local_oid oid NOT NULL DEFAULT 0,      -- the index here that was begun and is not finished: the worker's own to drop
+	state text NOT NULL DEFAULT 'queued',  -- queued, building, failed
+	attempts integer NOT NULL DEFAULT 0,   -- that failed
+	last_error text,
+	next_try timestamptz NOT NULL DEFAULT '-infinity',
+	queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	begun_at timestamptz,
+	history_id bigint,                     -- its row of ddl_history
+	PRIMARY KEY (subid, publisher_oid, index_oid)
+);

@@ -95,8 +95,8 @@ FROM schemasync.conflict c
 JOIN schemasync.subscription s USING (subid)
 WHERE schemasync.is_visible(s.owner);
 
--- What takes long: the copy, of each table that is not ready and of all (relation is null), and the comparison of rows. The rate is a second's;
--- how many rows there are to copy is an estimate of the publisher's.
+-- What takes long: the copy, of each table that is not ready and of all (relation is null), the comparison of rows, and indexes that are built
+-- beside the stream. The rate is a second's; how many rows there are to copy is an estimate of the publisher's.
 CREATE VIEW @extschema@.schemasync_progress WITH (security_barrier) AS
 WITH copied AS (
 	SELECT r.subid, r.relid, pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation, r.state,
@@ -113,7 +113,9 @@ WITH copied AS (
 SELECT p.subscription, p.operation, p.relation, p.phase, p.done, p.total, p.unit, p.bytes, p.worker_pid,
 	(p.done / nullif(extract(epoch FROM pg_catalog.clock_timestamp() - p.begun), 0))::double precision AS rate,
 	CASE WHEN p.done > 0 AND p.total > 0 THEN
-		p.begun + (pg_catalog.clock_timestamp() - p.begun) * greatest(p.total::double precision / p.done, 1) END AS estimated_end
+		p.begun + (pg_catalog.clock_timestamp() - p.begun) * greatest(p.total::double precision / p.done, 1) END AS estimated_end,
+	p.index_name,
+	p.detail
 FROM (
 	SELECT s.name AS subscription,
 		'copy'::text AS operation,
@@ -124,23 +126,42 @@ FROM (
 		'rows'::text AS unit,
 		c.bytes,
 		c.pid AS worker_pid,
-		CASE WHEN c.pid IS NOT NULL THEN greatest(s.copy_begun_at, CASE WHEN c.state = 'copying' THEN c.begun END) END AS begun
+		CASE WHEN c.pid IS NOT NULL THEN greatest(s.copy_begun_at, CASE WHEN c.state = 'copying' THEN c.begun END) END AS begun,
+		NULL::text AS index_name,
+		NULL::text AS detail
 	FROM copied c JOIN schemasync.subscription s USING (subid)
 	WHERE c.pending AND schemasync.is_visible(s.owner)
 	UNION ALL
-	SELECT s.name, 'copy', NULL, 'all tables', sum(c.done)::bigint, sum(c.total_rows)::bigint, 'rows', NULL, min(w.pid), s.copy_begun_at
+	SELECT s.name, 'copy', NULL, 'all tables', sum(c.done)::bigint, sum(c.total_rows)::bigint, 'rows', NULL, min(w.pid), s.copy_begun_at, NULL, NULL
 	FROM copied c JOIN schemasync.subscription s USING (subid) LEFT JOIN schemasync.worker_status() w USING (subid)
 	WHERE schemasync.is_visible(s.owner) AND c.total_rows IS NOT NULL
 	GROUP BY s.subid, s.name, s.copy_begun_at HAVING bool_or(c.state IN ('init', 'copying'))
 	UNION ALL
 	SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL,
-		w.verifier, a.query_start
+		w.verifier, a.query_start, NULL, NULL
 	FROM schemasync.worker_status() w
 	JOIN schemasync.subscription s USING (subid)
 	LEFT JOIN pg_catalog.pg_class c ON c.oid = w.verify_relation
 	LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.verifier
 	WHERE w.verifier IS NOT NULL AND schemasync.is_visible(s.owner)
+	UNION ALL
+	SELECT s.name, 'index', pg_catalog.format('%I.%I', n.nspname, c.relname),
+		CASE WHEN p.pid IS NOT NULL THEN p.phase WHEN b.state = 'building' AND w.indexer IS NULL THEN 'queued' ELSE b.state END,
+		CASE i.unit WHEN 'rows' THEN p.tuples_done WHEN 'transactions' THEN p.lockers_done ELSE p.blocks_done END,
+		CASE i.unit WHEN 'rows' THEN p.tuples_total WHEN 'transactions' THEN p.lockers_total ELSE p.blocks_total END,
+		i.unit, NULL, p.pid, a.xact_start, b.index_name, b.last_error
+	FROM schemasync.index_build b
+	JOIN schemasync.subscription s USING (subid)
+	LEFT JOIN schemasync.relation r USING (subid, publisher_oid)
+	LEFT JOIN pg_catalog.pg_class c ON c.oid = r.relid
+	LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	LEFT JOIN schemasync.worker_status() w USING (subid)
+	LEFT JOIN pg_catalog.pg_stat_progress_create_index p ON p.pid = w.indexer AND p.relid = r.relid AND b.state = 'building'
+		AND p.datname = pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid,
+	LATERAL (SELECT CASE WHEN p.phase ~ 'tuples' THEN 'rows' WHEN p.phase ~ 'waiting' THEN 'transactions' ELSE 'blocks' END AS unit) i
+	WHERE schemasync.is_visible(s.owner)
 ) p;
 
 -- On the publisher: the slots of subscribers, and whether one of them endangers the server.

@@ -11,6 +11,7 @@
 #include "apply_ext/apply/transaction.hpp"
 #include "apply_ext/worker/beside.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "core/reason.hpp"
@@ -268,6 +269,7 @@ rest(Session *session)
 			reopen_stream(session);
 			return;
 		}
+		tend_index_builds(session);
 		apply::at_rest(session);
 		store_counters(true);
 		if (session->subscription->drain && progress->received >= session->subscription->drain_lsn &&
@@ -368,7 +370,7 @@ after_schema(Session *session, bool changed)
 	apply::drop_snapshot(session->relations->locals);
 	apply::forget_mappings(session->relations);
 	if (changed)
-		session->group.ends = session->beside.look = true;
+		session->group.ends = session->beside.look = session->index_look = true;
 	session->remote.rows++;
 	session->position.command = nullptr;
 	MemoryContextSwitchTo(session->message);
@@ -475,6 +477,7 @@ void
 stream(Session *session)
 {
 	pg::call([&] {
+		tend_index_builds(session);
 		if (session->beside.look && session->has_origin)
 			(void) tend_beside(session);
 		open_stream(session);
@@ -547,6 +550,7 @@ schemasync_apply_main(Datum argument)
 			pg::call([&] { worker::fail_worker(error, nullptr); });
 		}
 		worker::begin_beside(session);
+		session->index_look = true;
 		apply::push_error_context(&session->position);
 		worker::run(session);
 	});

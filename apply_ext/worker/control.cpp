@@ -180,6 +180,7 @@ copy_status(Slot *slot, Status *status)
 	status->verify_relation = slot->verify_relation;
 	status->verify_done = slot->verify_done;
 	status->verify_total = slot->verify_total;
+	status->indexer = slot->index_pid;
 	status->next_start = slot->pid == 0 && slot->wanted ? slot->next_start : 0;
 	SpinLockRelease(&slot->mutex);
 }
@@ -195,6 +196,12 @@ set_subscription_tag(LOCKTAG *tag, Oid database, std::int64_t subid)
 }
 
 } // namespace
+
+void
+set_build_tag(LOCKTAG *tag, Oid database, Oid relid)
+{
+	SET_LOCKTAG_OBJECT(*tag, database, SubscriptionRelationId, relid, 1);
+}
 
 bool
 get_status(std::int64_t subid, Status *status)
@@ -309,11 +316,16 @@ stop_worker(std::int64_t subid)
 		bool starting = same && slot->starting;
 		if (starting)
 			slot->cancel = true;
+		int index_pid = same ? slot->index_pid : 0;
+		if (same)
+			slot->index_starting = false; /* one that attaches now ends at once */
 		SpinLockRelease(&slot->mutex);
-		if (pid == 0 && !starting)
+		if (pid == 0 && !starting && index_pid == 0)
 			break;
 		if (pid != 0)
 			kill(pid, SIGTERM);
+		if (index_pid != 0)
+			kill(index_pid, SIGTERM);
 		ConditionVariableTimedSleep(&slot->changed, 1000, wait_event);
 	}
 	ConditionVariableCancelSleep();

@@ -27,6 +27,7 @@ struct Status {
 	int verifier;           /* a session that compares both sides, 0: none */
 	Oid verify_relation;
 	std::int64_t verify_done, verify_total; /* bytes of the tables here */
+	int indexer;            /* the worker that builds indexes beside the stream, 0: none */
 };
 
 /* returns: false when no slot knows the subscription (never started since the server's start) */

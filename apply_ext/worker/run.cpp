@@ -2,6 +2,7 @@
  * The run of an apply worker: how it begins, what it reports, how it ends.
  */
 #include "apply_ext/catalog/subscription.hpp"
+#include "apply_ext/worker/index_builds.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "apply_ext/worker/slots.hpp"
@@ -181,8 +182,15 @@ begin_worker(Datum argument)
 		leave_unknown();
 	if (!subscription->enabled)
 		rest(strcmp(subscription->state, "drained") == 0 ? State::Drained : State::Disabled);
-	if (strcmp(subscription->state, "refused") == 0)
+	if (strcmp(subscription->state, "refused") == 0) {
+		/* what was accepted before the refusal is built all the same */
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		start_index_worker(*subscription);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
 		rest(State::Refused);
+	}
 	if (subscription->owner != own->owner) {
 		/* Connected as the bootstrap superuser to learn who owns it. The session that applies must be the owner's from its first
 		 * moment, so that nothing that runs in it can become more than the owner; and its process bears the subscription's name. */
@@ -281,6 +289,8 @@ set_state(State state)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
+	if (own == nullptr)
+		return; /* a copy worker or a session has no slot of its own */
 	SpinLockAcquire(&own->mutex);
 	if (!own->reported || own->state != state)
 		own->state_since = now;

@@ -42,6 +42,10 @@ reset(Slot *slot, Oid database, std::int64_t subid)
 	slot->counted = false;
 	slot->meeting = DSM_HANDLE_INVALID;
 	slot->verifier = 0;
+	slot->index_pid = 0;
+	slot->index_latch = nullptr;
+	slot->index_starting = slot->index_yield = false;
+	slot->index_relid = InvalidOid;
 	SpinLockRelease(&slot->mutex);
 	pg_atomic_write_u64(&slot->awaited, 0);
 }
@@ -92,7 +96,7 @@ collect_slot(Slot *slot)
 {
 	LWLockAcquire(area->lock, LW_EXCLUSIVE);
 	SpinLockAcquire(&slot->mutex);
-	if (slot->used && slot->gone && slot->pid == 0 && !slot->starting)
+	if (slot->used && slot->gone && slot->pid == 0 && !slot->starting && slot->index_pid == 0)
 		slot->used = false;
 	SpinLockRelease(&slot->mutex);
 	LWLockRelease(area->lock);

@@ -13,6 +13,7 @@ extern "C" {
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/dsm.h"
+#include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 }
@@ -64,8 +65,24 @@ struct Slot {
 	Oid verify_relation;
 	std::int64_t verify_done, verify_total;
 
+	/* the worker that builds indexes beside the stream (index_builds.hpp) */
+	int index_pid;
+	Latch *index_latch;
+	bool index_starting;       /* registered, not yet attached */
+	std::uint32_t index_generation;
+	TimestampTz index_started_at;
+	Oid index_relid;           /* the local table that it is at; InvalidOid: none */
+	bool index_yield;          /* it was told to let go of it */
+
 	pg_atomic_uint64 awaited;
 	ConditionVariable changed;
+};
+
+/* How a worker that builds indexes is started: in bgw_extra. */
+struct IndexWorkerStart {
+	Oid owner;
+	std::uint32_t generation;
+	std::int64_t subid;
 };
 
 struct Area {
@@ -109,5 +126,9 @@ bool parse_origin_name(const char *name, Oid *database, std::int64_t *subid);
 void lock_subscription_exclusive(std::int64_t subid);
 bool try_lock_subscription(Oid database, std::int64_t subid);
 void unlock_subscription(Oid database, std::int64_t subid);
+
+/* The lock that whoever builds an index of the local table beside the stream holds, and whoever changes the table: never the same as a
+ * subscription's. */
+void set_build_tag(LOCKTAG *tag, Oid database, Oid relid);
 
 } // namespace schemasync::worker

@@ -152,26 +152,29 @@ RelationMerge::add_column_sql(const state::Column &column, Fill fill, const std:
 {
 	std::vector<std::string> result;
 	std::string add = "ADD COLUMN ";
+	std::string not_null = not_null_clause(*theirs_, column, facts_.server_version());
 	bool pinned =
 	    fill == Fill::Constant && !(column.default_expr && is_constant(*column.default_expr, constant));
 	if (column.sequence && column.identity == 0)
 		result.push_back(create_sequence(*column.sequence));
 	if (pinned) {
-		add += column_clause(column, false, false) + " DEFAULT " + sql::literal(constant) +
+		add += column_clause(column, false) + " DEFAULT " + sql::literal(constant) +
 		       "::" + type_sql(column.type);
-		if (column.not_null)
-			add += " NOT NULL";
-		result.push_back(alter(add));
+		result.push_back(alter(add + not_null));
 		result.push_back(alter_column(column.name, column.default_expr ? "SET DEFAULT " + default_sql(column)
 		                                                               : "DROP DEFAULT"));
 	} else if (fill == Fill::Null && column.default_expr) {
-		result.push_back(alter(add + column_clause(column, false, true)));
+		result.push_back(alter(add + column_clause(column, false) + not_null));
 		result.push_back(alter_column(column.name, "SET DEFAULT " + default_sql(column)));
 	} else {
-		result.push_back(alter(add + column_clause(column, true, true)));
+		result.push_back(alter(add + column_clause(column, true) + not_null));
 	}
 	if (column.sequence && column.identity == 0)
 		result.push_back(sequence_owned_by(*column.sequence, table(), column.name));
+	/* what the clause could not say: that the rows need not comply */
+	if (std::string why, later = set_not_null(column, column.name, why);
+	    column.not_null && not_null.empty() && !later.empty())
+		result.push_back(later);
 	for (std::string &more : physical_sql(column, table()))
 		result.push_back(std::move(more));
 	return result;
@@ -183,13 +186,13 @@ RelationMerge::carry_column(Operation &operation, const state::Column &column)
 {
 	operation.verdict = Verdict::Carry;
 	operation.detail = "Existing rows get the values that the publisher sent.";
-	operation.sql = {alter("ADD COLUMN " + column_clause(column, false, false))};
+	operation.sql = {alter("ADD COLUMN " + column_clause(column, false))};
 	/* not with rows there, which would be NULL */
 	operation.replace_rows = may_be_domain(column.type);
 	if (column.sequence)
 		operation.counter = column.name;
-	if (column.not_null)
-		operation.sql_after.push_back(alter_column(column.name, "SET NOT NULL"));
+	if (std::string why, not_null = set_not_null(column, column.name, why); column.not_null && !not_null.empty())
+		operation.sql_after.push_back(not_null);
 	if (column.identity != 0) {
 		operation.sql_after.push_back(alter_column(column.name, "ADD " + default_sql(column)));
 	} else if (column.default_expr) {
@@ -211,7 +214,7 @@ RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fi
 	std::string what = column.identity != 0 ? "identity values"
 	                   : value              ? "DEFAULT " + value->sql
 	                                        : "its values";
-	operation.suggested_sql = alter("ADD COLUMN " + column_clause(column, false, false));
+	operation.suggested_sql = alter("ADD COLUMN " + column_clause(column, false));
 	if (fill == Fill::PerRow)
 		refuse(operation, Reason::VolatileDefault,
 		       "Each existing row of the publisher got a value of its own (" + what +

@@ -119,8 +119,9 @@ RelationMerge::identity(const state::Column *base, const state::Column &theirs, 
 	} else {
 		if (local.column->default_expr)
 			operation.sql.push_back(alter_column(local.name, "DROP DEFAULT"));
-		if (!local.column->not_null)
-			operation.sql.push_back(alter_column(local.name, "SET NOT NULL"));
+		std::string why, not_null = local.column->not_null ? "" : set_not_null(theirs, local.name, why);
+		if (!not_null.empty())
+			operation.sql.push_back(not_null);
 		operation.sql.push_back(alter_column(local.name, "ADD " + default_sql(theirs)));
 	}
 }
@@ -223,20 +224,46 @@ RelationMerge::not_null(const state::Column *base, const state::Column &theirs, 
 	Operation &operation = on_column(Op::SetNotNull, local.name, column + " is NOT NULL");
 	if (local.column->not_null)
 		return satisfy(operation, "The subscriber's column is NOT NULL.");
-	/* 18 and later have the constraint by name */
+	/* it is made with the parent's, by the parent's command, and has its name from there */
+	const state::Constraint *constraint = find_not_null(*theirs_, theirs.attnum);
+	if (constraint != nullptr && !constraint->local && constraint->inhcount > 0 && has_followed_parent())
+		return ignore(operation, "It comes with the parent table's constraint.");
+	std::string why, statement = set_not_null(theirs, local.name, why);
+	if (statement.empty())
+		return ignore(operation, why);
+	operation.sql = {statement};
+}
+
+/* What makes a column that is there NOT NULL, under the publisher's name where the subscriber's server has names;
+ * empty, with the reason, when that server cannot have it so. */
+std::string
+RelationMerge::set_not_null(const state::Column &theirs, std::string_view name, std::string &why) const
+{
 	const state::Constraint *constraint = find_not_null(*theirs_, theirs.attnum);
 	if (constraint != nullptr && facts_.server_version() >= 180000)
-		operation.sql = {alter("ADD CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL " +
-		                       sql::ident(local.name) + (constraint->no_inherit ? " NO INHERIT" : "") +
-		                       (constraint->validated ? "" : " NOT VALID"))};
-	else if (constraint != nullptr && !constraint->validated)
-		ignore(operation, "The subscriber's server has no NOT NULL that is NOT VALID; the column becomes NOT NULL "
-		                  "when the publisher validates the constraint.");
+		return alter("ADD CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL " + sql::ident(name) +
+		             (constraint->no_inherit ? " NO INHERIT" : "") + (constraint->validated ? "" : " NOT VALID"));
+	if (constraint != nullptr && !constraint->validated)
+		why = "The subscriber's server has no NOT NULL that is NOT VALID; the column becomes NOT NULL "
+		      "when the publisher validates the constraint.";
 	else if (constraint != nullptr && constraint->no_inherit)
-		ignore(operation, "The subscriber's server has no NOT NULL that is NO INHERIT: tables that inherit from "
-		                  "this one would have it too.");
+		why = "The subscriber's server has no NOT NULL that is NO INHERIT: tables that inherit from "
+		      "this one would have it too.";
 	else
-		operation.sql = {alter_column(local.name, "SET NOT NULL")};
+		return alter_column(name, "SET NOT NULL");
+	return "";
+}
+
+/* Whether a parent of the publisher's table is followed and is the parent of the subscriber's table too. */
+bool
+RelationMerge::has_followed_parent() const
+{
+	return std::any_of(theirs_->parents.begin(), theirs_->parents.end(), [&](const state::Name &parent) {
+		std::optional<state::Name> local = facts_.local_relation(parent.oid);
+		return local && std::any_of(ours_->parents.begin(), ours_->parents.end(), [&](const state::Name &ours) {
+			       return ours.schema == local->schema && ours.name == local->name;
+		       });
+	});
 }
 
 /* What has no effect on rows. */

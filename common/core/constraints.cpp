@@ -317,6 +317,9 @@ RelationMerge::add_constraint(const Triple<state::Constraint> &triple)
 		return satisfy(operation, "The subscriber has this constraint.");
 	if (policy_.constraints == Choice::Ignore && theirs.type != 'p')
 		return ignore(operation, "The subscription has constraints = ignore.");
+	/* the parent's may wait for carried rows; made here by itself it would be one of the table's own */
+	if (theirs.type == 'c' && !theirs.local && theirs.inhcount > 0 && triple.ours == nullptr && has_followed_parent())
+		return ignore(operation, "It comes with the parent table's constraint.");
 	std::string statement = alter("ADD CONSTRAINT " + sql::ident(theirs.name) + " " + theirs.definition);
 	/* dropped and made again under its name, and the drop is in this plan */
 	bool name_freed = triple.ours != nullptr &&

@@ -289,7 +289,8 @@ private:
 	bool
 	same_index(const state::Index &theirs, const state::Index &ours) const
 	{
-		return theirs.unique == ours.unique && (theirs.constraint == 0) == (ours.constraint == 0) &&
+		/* one whose building failed, or goes on, is not there; that of a partitioned table lacks some partition's */
+		return (ours.valid || !theirs.valid || ours_.relkind == 'p') && theirs.unique == ours.unique && (theirs.constraint == 0) == (ours.constraint == 0) &&
 		       sql::from_word(theirs.definition, "USING") == renamed(sql::from_word(ours.definition, "USING"));
 	}
 

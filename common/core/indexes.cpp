@@ -151,6 +151,7 @@ RelationMerge::add_indexes()
 		}
 		Operation &operation = add(Op::CreateIndex, identity,
 		                           "index " + sql::shown(theirs.name) + " was created: " + theirs.definition);
+		operation.index = theirs.oid;
 		bool identity_needs_it =
 		    theirs_->replica_identity == 'i' && theirs_->replica_identity_index == theirs.oid;
 		bool dropped_before =
@@ -158,16 +159,21 @@ RelationMerge::add_indexes()
 			    return other.theirs == nullptr && other.ours == triple.ours;
 		    });
 		std::string_view rest = method_and_rest(theirs);
-		if (triple.ours != nullptr && same_index(*triple.ours, theirs)) {
+		/* that of a partitioned table is not valid as long as a partition has none */
+		bool usable = triple.ours != nullptr && (triple.ours->valid || theirs_->relkind == 'p');
+		if (triple.ours != nullptr && usable && same_index(*triple.ours, theirs)) {
 			satisfy(operation, "The subscriber has this index.");
 		} else if (policy_.indexes == Choice::Ignore && !identity_needs_it) {
 			ignore(operation, "The subscription has indexes = ignore.");
 		} else if (triple.ours != nullptr && !dropped_before) {
+			std::string own = sql::qualified(triple.ours->schema, triple.ours->name);
 			refuse(operation, Reason::LocalNameTaken,
-			       "The subscriber has an index of that name: " + triple.ours->definition + ".");
-			operation.suggested_sql = "ALTER INDEX " +
-			                          sql::qualified(triple.ours->schema, triple.ours->name) + " RENAME TO " +
-			                          sql::ident(triple.ours->name + "_local");
+			       (usable ? "The subscriber has an index of that name: "
+			               : "The subscriber has an index of that name that is not valid, whose building failed or still goes on: ") +
+			           triple.ours->definition + ".");
+			operation.suggested_sql =
+			    usable ? "ALTER INDEX " + own + " RENAME TO " + sql::ident(triple.ours->name + "_local")
+			           : "DROP INDEX " + own;
 			teach(operation, shown_table());
 		} else if (rest.empty() || !sql::is_one_clause(rest)) {
 			refuse(operation, Reason::UnsupportedObject, "Its definition is not known: " + theirs.definition);
@@ -175,8 +181,9 @@ RelationMerge::add_indexes()
 		} else if (!prove(operation, in_parentheses(theirs.expr), true)) {
 			teach(operation, shown_table());
 		} else {
-			operation.background =
-			    policy_.indexes == Choice::Background && theirs_->relkind != 'p' && !identity_needs_it;
+			/* CONCURRENTLY is not to be had for partitioned tables, and on an empty one it gains nothing */
+			operation.background = policy_.indexes == Choice::Background && theirs_->relkind != 'p' &&
+			                       !identity_needs_it && input_.has_rows;
 			operation.sql = {create_index_sql(theirs, schema_, name_, operation.background)};
 		}
 	}

@@ -59,6 +59,7 @@ struct Operation {
 	std::vector<std::pair<std::string, std::string>> settings;
 	/* indexes = background: `sql` is CREATE INDEX CONCURRENTLY for the queue of the index worker. */
 	bool background = false;
+	state::Oid index = 0; /* of CREATE INDEX: the publisher's index */
 
 	std::string suggested_sql; /* refuse: what would bring the subscriber level, when there is such a thing */
 	std::string

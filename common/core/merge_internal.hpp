@@ -128,6 +128,7 @@ private:
 	void table_detach();     /* table.cpp */
 	void table_properties(); /* table.cpp */
 	void table_parents();    /* table.cpp */
+	void access_method();
 	void refuse_without_identity(Operation &operation);
 	void replica_identity();    /* table.cpp */
 	void table_rewrite();       /* table.cpp */
@@ -159,6 +160,8 @@ private:
 	void default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void owned_sequence(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void not_null(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
+	std::string set_not_null(const state::Column &theirs, std::string_view name, std::string &why) const;
+	bool has_followed_parent() const;
 	void physical(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void match_constraints(); /* constraints.cpp */
 	void drop_constraints();
@@ -221,7 +224,10 @@ const state::Constraint *find_not_null(const state::Relation &relation, AttrNumb
 
 /* Clauses, from render.cpp. */
 std::string type_sql(const state::TypeRef &type);
-std::string column_clause(const state::Column &column, bool with_default, bool with_not_null);
+std::string column_clause(const state::Column &column, bool with_default);
+/* " NOT NULL" behind it, with the constraint's name; empty when the server cannot have it so, or not before the
+ * rows. */
+std::string not_null_clause(const state::Relation &relation, const state::Column &column, int server_version);
 std::string sequence_options(const state::Sequence &sequence);
 std::string create_sequence(const state::Sequence &sequence);
 std::string sequence_owned_by(const state::Sequence &sequence, std::string_view table,

@@ -54,25 +54,6 @@ add_constraint_sql(const state::Relation &relation, const state::Constraint &con
 	       " " + constraint.definition;
 }
 
-/* From 18 on NOT NULL has a name; before, the syntax takes one and forgets it, and children always have it too.
- * One that is not validated is left for after the rows. */
-std::string
-not_null_clause(const state::Relation &relation, const state::Column &column, int server_version)
-{
-	if (!column.not_null)
-		return "";
-	const state::Constraint *constraint = find_not_null(relation, column.attnum);
-	if (constraint == nullptr)
-		return " NOT NULL";
-	if (!constraint->validated)
-		return "";
-	bool named = server_version == 0 || server_version >= 180000;
-	if (!named && constraint->no_inherit)
-		return "";
-	return " CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL" +
-	       (constraint->no_inherit ? " NO INHERIT" : "");
-}
-
 std::string
 create_table(const state::Relation &relation, int server_version)
 {
@@ -83,7 +64,7 @@ create_table(const state::Relation &relation, int server_version)
 		if (partition && column.inhcount > 0)
 			column.identity = 0;
 		if (!comes_from_parent(relation, column) && !relation.of_type)
-			parts.push_back("\n\t" + column_clause(column, true, false) + not_null_clause(relation, column, server_version));
+			parts.push_back("\n\t" + column_clause(column, true) + not_null_clause(relation, column, server_version));
 	}
 	if (!partition && (server_version == 0 || server_version >= 180000))
 		for (const state::Column &column : relation.columns) {
@@ -108,7 +89,10 @@ create_table(const state::Relation &relation, int server_version)
 	}
 	if (relation.relkind == 'p')
 		result += " PARTITION BY " + relation.partition_key;
-	if (!relation.access_method.empty() && relation.access_method != "heap")
+	/* of a partitioned table, from 17 on, any that is said differs from the default */
+	bool said = relation.relkind == 'p' ? server_version == 0 || server_version >= 170000
+	                                    : relation.access_method != "heap";
+	if (!relation.access_method.empty() && said)
 		result += " USING " + sql::ident(relation.access_method);
 	if (!relation.options.empty())
 		result += " WITH " + options_sql(relation.options);
@@ -180,10 +164,28 @@ default_sql(const state::Column &column)
 	return column.default_expr->sql;
 }
 
-/* Name, type, collation; what generates the column belongs to it, a default and NOT NULL only when asked for.
- */
+/* From 18 on NOT NULL has a name; before, the syntax takes one and forgets it, and children always have it too.
+ * One that is not validated is left for after the rows. */
 std::string
-column_clause(const state::Column &column, bool with_default, bool with_not_null)
+not_null_clause(const state::Relation &relation, const state::Column &column, int server_version)
+{
+	if (!column.not_null)
+		return "";
+	const state::Constraint *constraint = find_not_null(relation, column.attnum);
+	if (constraint == nullptr)
+		return " NOT NULL";
+	if (!constraint->validated)
+		return "";
+	bool named = server_version == 0 || server_version >= 180000;
+	if (!named && constraint->no_inherit)
+		return "";
+	return " CONSTRAINT " + sql::ident(constraint->name) + " NOT NULL" +
+	       (constraint->no_inherit ? " NO INHERIT" : "");
+}
+
+/* Name, type, collation; what generates the column belongs to it, a default only when asked for. */
+std::string
+column_clause(const state::Column &column, bool with_default)
 {
 	std::string result = sql::ident(column.name) + " " + type_sql(column.type);
 	if (!column.collation.empty())
@@ -192,8 +194,6 @@ column_clause(const state::Column &column, bool with_default, bool with_not_null
 		result += " " + default_sql(column);
 	else if (with_default && column.default_expr)
 		result += " DEFAULT " + default_sql(column);
-	if (with_not_null && column.not_null)
-		result += " NOT NULL";
 	return result;
 }
 

@@ -313,15 +313,7 @@ RelationMerge::table_properties()
 		} else
 			operation.sql = {alter("OWNER TO " + sql::ident(theirs_->owner))};
 	}
-	if (base_->access_method != theirs_->access_method && !theirs_->access_method.empty() &&
-	    theirs_->relkind == 'r') {
-		Operation &operation = on_table(Op::SetAccessMethod, "access method of " + shown_table() + " is " +
-		                                                         sql::shown(theirs_->access_method));
-		if (ours_->access_method == theirs_->access_method)
-			satisfy(operation, "The subscriber's table has that access method.");
-		else
-			operation.sql = {alter("SET ACCESS METHOD " + sql::ident(theirs_->access_method))};
-	}
+	access_method();
 	if (base_->options != theirs_->options) {
 		std::vector<std::string> gone, set;
 		for (const std::string &option : base_->options)
@@ -368,6 +360,26 @@ RelationMerge::table_properties()
 			operation.sql = {
 			    alter(theirs_->of_type ? "OF " + sql::qualified(*theirs_->of_type) : std::string("NOT OF"))};
 	}
+}
+
+/* A partitioned table has one since 17: what its new partitions get. None is the server's default. */
+void
+RelationMerge::access_method()
+{
+	const std::string &method = theirs_->access_method;
+	bool partitioned = theirs_->relkind == 'p';
+	if (base_->access_method == method || (!partitioned && (theirs_->relkind != 'r' || method.empty())))
+		return;
+	Operation &operation =
+	    on_table(Op::SetAccessMethod, "access method of " + shown_table() + " is " +
+	                                      (method.empty() ? std::string("the default") : sql::shown(method)));
+	if (ours_->access_method == method)
+		satisfy(operation, "The subscriber's table has that access method.");
+	else if (partitioned && facts_.server_version() != 0 && facts_.server_version() < 170000)
+		ignore(operation, "The subscriber's server has no access method of partitioned tables; each partition has "
+		                  "its own.");
+	else
+		operation.sql = {alter("SET ACCESS METHOD " + (method.empty() ? std::string("DEFAULT") : sql::ident(method)))};
 }
 
 void

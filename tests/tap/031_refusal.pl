@@ -175,13 +175,6 @@ wait_applied($pub, $sub, 'sub');
 is(sub_sql(q{SELECT string_agg(DISTINCT operation, ',' ORDER BY operation) FROM schemasync_ddl_history WHERE verdict = 'ignore' AND object_identity ~ '^public\.[vf]\M'}),
 	'create_function,create_view,drop_view', 'classes that are not followed are in the history');
 
-# --- an option that is not there yet says so and stops nothing ---------------------------------------------------------
-
-my (undef, undef, $warned) = $sub->psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"indexes": "background"}')});
-like($warned, qr/WARNING:  indexes = background is not implemented yet/, 'indexes = background warns');
-pub_sql('CREATE INDEX in_the_stream ON other (id, (id % 7))');
-applied('the index is built in the stream');
-
 # --- a publisher that comes back from a backup ----------------------------------------------------------------------------
 
 my $newest = $pub->data_dir . '.newest';

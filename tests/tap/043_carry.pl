@@ -119,11 +119,11 @@ follows('an empty table', q{
 	ALTER TABLE empty ADD s bigserial, ADD r float8 DEFAULT random(), ALTER a TYPE text USING a || noise(1);
 	INSERT INTO empty (id, a) VALUES (1, 'x')});
 follows('inheritance children', q{
-	ALTER TABLE parent ADD r float8 DEFAULT random();
+	ALTER TABLE parent ADD r float8 CONSTRAINT r_is_there NOT NULL DEFAULT random();
 	ALTER TABLE parent ALTER a TYPE int USING (a * random() * 100)::int;
 	ALTER TABLE heir ALTER h TYPE text USING noise(1)});
 follows('partitions', q{
-	ALTER TABLE part ADD r float8 NOT NULL DEFAULT random(), ADD s serial;
+	ALTER TABLE part ADD r float8 NOT NULL DEFAULT random(), ADD s serial, ADD n float8 CONSTRAINT n_is_there NOT NULL DEFAULT random();
 	ALTER TABLE part ALTER a TYPE int USING (a * random() * 100)::int;
 	ALTER TABLE part ALTER a TYPE text USING a || noise(1)});
 follows('a table that becomes unlogged, and logged again', q{
@@ -258,7 +258,7 @@ use_database('rooted', ' WITH (publish_via_partition_root = true)', '{"rewrites"
 	INSERT INTO part SELECT g, g FROM generate_series(1, 150) g;
 });
 follows('partitions published as their root', q{
-	ALTER TABLE part ADD r float8 NOT NULL DEFAULT random(), ADD s serial;
+	ALTER TABLE part ADD r float8 NOT NULL DEFAULT random(), ADD s serial, ADD n float8 CONSTRAINT n_is_there NOT NULL DEFAULT random();
 	ALTER TABLE part ALTER a TYPE int USING (a * random() * 100)::int;
 	ALTER TABLE part ALTER a TYPE text USING a::text || random()});
 sub_sql(q{SELECT schemasync_drop_subscription('sub_rooted')});

@@ -23,6 +23,7 @@ WITH relation AS (
 			WHERE a.atttypid IN (t.oid, t.typarray) AND NOT a.attisdropped)
 ), line AS (
 	SELECT 'relation' AS what, name, '' AS part, pg_catalog.concat_ws(' ', relkind, relpersistence,
+			'method ' || (SELECT amname FROM pg_catalog.pg_am a WHERE a.oid = relam),
 			'owner', pg_catalog.pg_get_userbyid(relowner), 'replica identity', relreplident,
 			'rls', relrowsecurity, relforcerowsecurity, reloptions::text,
 			pg_catalog.pg_get_partkeydef(oid), pg_catalog.pg_get_expr(relpartbound, oid)) AS content

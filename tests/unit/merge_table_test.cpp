@@ -160,6 +160,24 @@ TEST(MergeTable, AcceptsATableOfTheSameShape)
 	EXPECT_EQ(scene.verdicts(), "create_table refuse local_name_taken");
 }
 
+TEST(MergeTable, AccessMethods)
+{
+	Scene scene;
+	scene.theirs.access_method = "other";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD \"other\";\n");
+	scene.all([](Relation &r) { r.relkind = 'p', r.access_method = "", r.partition_key = "LIST (id)"; });
+	scene.theirs.access_method = "other";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD \"other\";\n");
+	scene.facts.version = 160000;
+	EXPECT_EQ(scene.verdicts(), "set_access_method ignore");
+	scene.facts.version = 170000;
+	scene.base = scene.ours = scene.theirs;
+	scene.theirs.access_method = "";
+	EXPECT_EQ(scene.sql(), alter + "SET ACCESS METHOD DEFAULT;\n");
+	scene.ours.access_method = "";
+	EXPECT_EQ(scene.verdicts(), "set_access_method satisfied");
+}
+
 TEST(MergeTable, RenamesAndMoves)
 {
 	Scene scene;
@@ -444,6 +462,77 @@ TEST(MergeConstraints, NotNullConstraintsHaveNamesFrom18On)
 	EXPECT_NE(create.sql().find("\"id\" integer CONSTRAINT \"must\" NOT NULL"), std::string::npos);
 }
 
+TEST(MergeConstraints, ANewColumnBringsItsNotNullUnderItsName)
+{
+	Scene scene;
+	scene.theirs.columns.push_back(column(4, "c"));
+	at(scene.theirs, 4).not_null = true;
+	scene.theirs.constraints = {constraint(9, "must", 'n', "NOT NULL c", {4})};
+	scene.facts.version = 180000;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer CONSTRAINT \"must\" NOT NULL;\n");
+	scene.theirs.constraints[0].no_inherit = true;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer CONSTRAINT \"must\" NOT NULL NO INHERIT;\n");
+	scene.facts.version = 170000;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer;\n");
+	scene.theirs.constraints[0].no_inherit = false;
+	scene.theirs.constraints[0].validated = false;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer;\n");
+	scene.facts.version = 180000;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer;\n" + alter + "ADD CONSTRAINT \"must\" NOT NULL \"c\" NOT VALID;\n");
+	scene.theirs.constraints[0].validated = true;
+	at(scene.theirs, 4).missing = "7";
+	at(scene.theirs, 4).default_expr = expression("public.seven()", 's');
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer DEFAULT '7'::integer CONSTRAINT \"must\" NOT NULL;\n" +
+	                           alter + "ALTER COLUMN \"c\" SET DEFAULT public.seven();\n");
+}
+
+TEST(MergeConstraints, CarriedRowsAwaitNotNullUnderItsName)
+{
+	Scene scene;
+	scene.theirs.columns.push_back(column(4, "c"));
+	at(scene.theirs, 4).not_null = true;
+	at(scene.theirs, 4).default_expr = expression("random()", 'v');
+	scene.theirs.constraints = {constraint(9, "must", 'n', "NOT NULL c", {4})};
+	scene.command.rewrites = {{1000, 2, 9, true}};
+	scene.rows_follow = true;
+	scene.facts.version = 180000;
+	EXPECT_EQ(scene.sql(), alter + "ADD COLUMN \"c\" integer;\n");
+	EXPECT_EQ(scene.result.operations[0].sql_after[0], alter + "ADD CONSTRAINT \"must\" NOT NULL \"c\"");
+	scene.facts.version = 170000;
+	EXPECT_EQ((scene.run(), scene.result.operations[0].sql_after[0]), alter + "ALTER COLUMN \"c\" SET NOT NULL");
+}
+
+TEST(MergeConstraints, WhatAParentBringsIsNotMadeTwice)
+{
+	Scene scene;
+	scene.all([](Relation &r) {
+		r.parents = {{2000, "public", "p"}};
+		r.columns.push_back(column(4, "c"));
+		r.columns[3].local = false;
+		r.columns[3].inhcount = 1;
+	});
+	at(scene.theirs, 4).not_null = true;
+	scene.theirs.constraints = {constraint(9, "p_c_not_null", 'n', "NOT NULL c", {4})};
+	scene.theirs.constraints[0].local = false;
+	scene.theirs.constraints[0].inhcount = 1;
+	scene.facts.version = 180000;
+	const std::string own = alter + "ADD CONSTRAINT \"p_c_not_null\" NOT NULL \"c\";\n";
+	EXPECT_EQ(scene.sql(), own);
+	scene.facts.followed = {{2000, "public", "p"}};
+	EXPECT_EQ(scene.verdicts(), "set_not_null ignore");
+	scene.theirs.constraints.push_back(constraint(10, "p_check", 'c', "CHECK ((c > 0))", {4}));
+	scene.theirs.constraints[1].local = false;
+	scene.theirs.constraints[1].inhcount = 1;
+	EXPECT_EQ(scene.verdicts(), "set_not_null ignore; add_check ignore");
+	scene.theirs.constraints.pop_back();
+	/* the subscriber's table has not that parent */
+	scene.ours.parents.clear();
+	EXPECT_EQ(scene.sql(), own);
+	scene.ours.parents = {{9, "public", "p"}};
+	scene.theirs.constraints[0].local = true;
+	EXPECT_EQ(scene.sql(), own);
+}
+
 /* ---- indexes ---- */
 
 TEST(MergeIndexes, CreatesRenamesAndDrops)
@@ -465,6 +554,13 @@ TEST(MergeIndexes, Policies)
 	scene.policy.indexes = Choice::Background;
 	EXPECT_EQ(scene.sql(), "CREATE INDEX CONCURRENTLY \"i\" ON \"public\".\"t\" USING btree (a);\n");
 	EXPECT_TRUE(scene.result.operations[0].background);
+	EXPECT_EQ(scene.result.operations[0].index, 9u);
+	scene.ours.indexes = scene.theirs.indexes;
+	EXPECT_EQ(scene.verdicts(), "create_index satisfied");
+	scene.ours.indexes[0].valid = false;
+	EXPECT_EQ(scene.verdicts(), "create_index refuse local_name_taken");
+	EXPECT_EQ(scene.result.operations[0].suggested_sql, "DROP INDEX \"public\".\"i\"");
+	scene.ours.indexes.clear();
 	scene.policy.indexes = Choice::Ignore;
 	EXPECT_EQ(scene.verdicts(), "create_index ignore");
 	scene.base.indexes = scene.ours.indexes = scene.theirs.indexes;

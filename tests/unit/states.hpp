@@ -138,6 +138,7 @@ struct Facts : LocalFacts {
 	std::vector<std::string> relations, no_types, no_tables, no_schemas, no_roles;
 	std::vector<Dependent> in_the_way;
 	std::vector<Reference> local_digests;
+	std::vector<Name> followed; /* with the publisher's oid */
 	bool digests_given = false;
 	int version = 0;
 	char kind = 0;
@@ -181,6 +182,14 @@ struct Facts : LocalFacts {
 	server_version() const override
 	{
 		return version;
+	}
+	std::optional<Name>
+	local_relation(state::Oid publisher) const override
+	{
+		for (const Name &name : followed)
+			if (name.oid == publisher)
+				return Name{name.oid + 1, name.schema, name.name};
+		return std::nullopt;
 	}
 	std::vector<Dependent>
 	dependents(const Relation &, AttrNumber) const override
