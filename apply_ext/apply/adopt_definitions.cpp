@@ -27,7 +27,7 @@ using Documents = std::vector<state::Document<state::Definition>>;
 
 /* Those of the classes that the subscription names. */
 Documents
-read_followed(const SchemaWork &work, const char *const *texts, int count)
+read_followed(SchemaWork &work, const char *const *texts, int count)
 {
 	Documents documents;
 
@@ -42,7 +42,7 @@ read_followed(const SchemaWork &work, const char *const *texts, int count)
 		auto &definition = std::get<state::Definition>(parsed);
 		if (!follows_class(work, definition.object_class))
 			continue;
-		check_fragments(definition);
+		check_fragments(definition, work.unknown_syntax);
 		documents.push_back({std::move(definition), texts[i]});
 	}
 	return documents;

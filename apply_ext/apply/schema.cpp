@@ -76,9 +76,9 @@ on_state(SchemaWork &work)
 		next_ordinal(work.boundary, false);
 		return false;
 	}
-	check_fragments(message.relation.value);
+	check_fragments(message.relation.value, work.unknown_syntax);
 	for (const auto &type : message.types)
-		check_fragments(type.value);
+		check_fragments(type.value, work.unknown_syntax);
 	begin_boundary(work);
 	for (const auto &type : message.types)
 		apply_type(work, type);
@@ -108,17 +108,17 @@ do_all(SchemaWork &work, std::vector<std::function<bool()>> parts)
 }
 
 void
-check_message(const state::DdlMessage &message)
+check_message(const state::DdlMessage &message, UnknownSyntax &unknown)
 {
 	for (const auto &relation : message.relations)
-		check_fragments(relation.value);
+		check_fragments(relation.value, unknown);
 	for (const auto &type : message.types)
-		check_fragments(type.value);
+		check_fragments(type.value, unknown);
 	for (const auto &definition : message.definitions)
-		check_fragments(definition.value);
+		check_fragments(definition.value, unknown);
 	for (const merge::UsingHint &hint : message.command.using_hints)
 		if (hint.expr)
-			check_expression("a USING clause", hint.expr->sql);
+			check_expression(unknown, "a USING clause", hint.expr->sql);
 }
 
 bool
@@ -126,7 +126,7 @@ on_ddl(SchemaWork &work)
 {
 	auto message = parsed(state::parse_ddl_message(work.content), "schemasync.ddl");
 
-	check_message(message);
+	check_message(message, work.unknown_syntax);
 	begin_boundary(work);
 	work.command = std::move(message.command);
 	work.relations = &message.relations;

@@ -107,6 +107,20 @@ ensure_schema(const Adoption &adoption, const std::string &schema)
 		execute(adoption, "CREATE SCHEMA " + quote_name(schema), adoption.subscription.owner);
 }
 
+/* Whether this server can read the statements; if not, that is a misfit. */
+bool
+is_readable(Adoption &adoption, const UnknownSyntax &unknown, const std::vector<std::string> &statements,
+            const std::string &object)
+{
+	for (const std::string &sql : statements)
+		if (const UnknownText *found = find_unknown(unknown, sql)) {
+			adoption.misfits.push_back(object + " cannot be created: PostgreSQL " PG_MAJORVERSION " cannot read " +
+			                           found->text + ": " + found->message);
+			return false;
+		}
+	return true;
+}
+
 void
 adopt_type(Adoption &adoption, const char *text)
 {
@@ -117,13 +131,17 @@ adopt_type(Adoption &adoption, const char *text)
 	/* a type that is followed already comes on with the stream, which is behind this state */
 	if (pg::call([&] { return catalog::load_object(adoption.subscription.subid, "pg_type", theirs.name.oid); }) != nullptr)
 		return;
-	check_fragments(theirs);
+	UnknownSyntax unknown;
+	check_fragments(theirs, unknown);
 	if (OidIsValid(local))
 		ours = read_local_type(local);
 	const CatalogFacts facts(adoption.subscription.subid);
 	if (!ours && adoption.create && theirs.extension.empty()) {
+		const std::vector<std::string> statements = merge::render_create_type(theirs);
+		if (!is_readable(adoption, unknown, statements, "type " + qualified_name(theirs.name.schema, theirs.name.name)))
+			return;
 		ensure_schema(adoption, theirs.name.schema);
-		for (const std::string &sql : merge::render_create_type(theirs))
+		for (const std::string &sql : statements)
 			execute(adoption, sql, creation_role(adoption, theirs.owner));
 		local = find_local_type(theirs.name.schema, theirs.name.name);
 	}
@@ -171,7 +189,8 @@ adopt_relation(Adoption &adoption, const char *text)
 	Oid relid = find_local_relation(theirs.name.schema, theirs.name.name);
 	bool created = false;
 
-	check_fragments(theirs);
+	UnknownSyntax unknown;
+	check_fragments(theirs, unknown);
 	const CatalogFacts facts(adoption.subscription.subid);
 	const Policy &policy = adoption.subscription.options.policy;
 	if (std::string feature = merge::missing_feature(theirs, policy, facts.server_version());
@@ -183,8 +202,12 @@ adopt_relation(Adoption &adoption, const char *text)
 		SchemaWork work(adoption.subscription, {}, {});
 		Sides sides;
 		Oid role = place_of(work, sides, &theirs).run_as;
+		const merge::CreateScript script = merge::render_create(theirs, policy, facts.server_version());
+		if (!is_readable(adoption, unknown, script.before_rows, "table " + identity) ||
+		    !is_readable(adoption, unknown, script.after_rows, "table " + identity))
+			return;
 		ensure_schema(adoption, theirs.name.schema);
-		for (const std::string &sql : merge::render_create(theirs, policy, facts.server_version()).before_rows)
+		for (const std::string &sql : script.before_rows)
 			execute(adoption, sql, role);
 		relid = find_local_relation(theirs.name.schema, theirs.name.name);
 		created = true;

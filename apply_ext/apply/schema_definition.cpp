@@ -312,13 +312,13 @@ follows_class(const SchemaWork &work, std::string_view object_class)
 }
 
 void
-check_fragments(const state::Definition &definition)
+check_fragments(const state::Definition &definition, UnknownSyntax &unknown)
 {
 	for (const auto &[column, expression] : definition.defaults)
-		check_expression(definition.identity.c_str(), expression);
+		check_expression(unknown, definition.identity.c_str(), expression);
 	for (const std::string *expression : {&definition.using_expr, &definition.check_expr})
 		if (!expression->empty())
-			check_expression(definition.identity.c_str(), *expression);
+			check_expression(unknown, definition.identity.c_str(), *expression);
 	for (const std::vector<state::Privilege> *list : {&definition.acl, &definition.default_acl})
 		for (const state::Privilege &grant : *list)
 			if (grant.privilege.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ ") != std::string::npos)

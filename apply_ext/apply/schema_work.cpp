@@ -67,6 +67,8 @@ classify(const ErrorData *error)
 	case ERRCODE_INVALID_SCHEMA_NAME:
 	case ERRCODE_UNDEFINED_FILE: /* the library of a function in C */
 		return Reason::MissingObject;
+	case ERRCODE_SYNTAX_ERROR: /* the publisher took it */
+		return Reason::UnsupportedObject;
 	default:
 		return Reason::ApplyFailed;
 	}
@@ -96,6 +98,35 @@ add_sentence(std::string &text, const std::string &sentence)
 	if (!text.empty())
 		text += "; ";
 	text += sentence;
+}
+
+/* What a newer server wrote and this one cannot read. */
+void
+explain_syntax(merge::Operation &operation, const std::string &message)
+{
+	operation.verdict = Verdict::Refuse;
+	operation.reason = Reason::UnsupportedObject;
+	operation.detail = "PostgreSQL " PG_MAJORVERSION " of the subscriber cannot read it: " + message;
+	operation.suggested_sql.clear();
+	operation.sql.clear();
+	operation.sql_after.clear();
+	operation.hint = "Make the change on the subscriber in the words of its version, as far as it has it, and accept that: "
+	                 "SELECT schemasync_resolve(refusal_id, 'skip') FROM schemasync_refusals WHERE subscription = "
+	                 "'{subscription}' AND status = 'open';\n"
+	                 "Or, when it can be as on the publisher: SELECT schemasync_resume('{subscription}');";
+}
+
+/* Whether a statement of the operation has a piece in it that this server cannot read; then it is refused. */
+bool
+has_unknown_syntax(const SchemaWork &work, merge::Operation &operation)
+{
+	for (const std::vector<std::string> *statements : {&operation.sql, &operation.sql_after})
+		for (const std::string &sql : *statements)
+			if (const UnknownText *unknown = find_unknown(work.unknown_syntax, sql)) {
+				explain_syntax(operation, unknown->message);
+				return true;
+			}
+	return false;
 }
 
 /* A change runs as the owner of the object, whom the subscription's owner must be able to become, as for
@@ -215,6 +246,20 @@ wait_for_copy(const SchemaWork &work, const merge::Operation &operation)
 		                errmsg("a schema change waits for the copy of a table: %s", operation.change.c_str()),
 		                errdetail("%s", operation.detail.c_str())));
 	});
+}
+
+/* A default that this server cannot have: no row gets it here, and a person who resumed has set what can be. Whether it
+ * is one. */
+bool
+leave_default(SchemaWork &work, merge::Operation &operation)
+{
+	if (operation.op != merge::Op::SetDefault || !work.resumed() ||
+	    (operation.reason != Reason::UnsupportedObject && operation.reason != Reason::MissingObject))
+		return false;
+	operation.verdict = Verdict::Ignore;
+	operation.reason = Reason::None;
+	record_history(work, operation, "", 0);
+	return true;
 }
 
 /* An operation that cannot be done: as a person decided, later, or not at all. */
@@ -353,6 +398,8 @@ explain_failure(merge::Operation &operation, const Executed &executed, const Pla
 		return;
 	}
 	operation.reason = classify(error);
+	if (operation.reason == Reason::UnsupportedObject)
+		return explain_syntax(operation, or_empty(error->message));
 	/* "extension ... is not available" */
 	if (operation.object_type == "extension" && error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		operation.reason = Reason::MissingObject;
@@ -404,6 +451,8 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 		record_history(work, operation, "", 0);
 		return Progress::Done;
 	}
+	if (has_unknown_syntax(work, operation))
+		return leave_default(work, operation) ? Progress::Done : settle(work, operation, place);
 	if (!may_become(work, place.run_as)) {
 		forbid(work, operation, place);
 		return settle(work, operation, place);
@@ -418,7 +467,7 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 		Executed executed = execute_statement(work, operation, sql, place);
 		if (executed.outcome != Outcome::Done) {
 			explain_failure(operation, executed, place);
-			return settle(work, operation, place);
+			return leave_default(work, operation) ? Progress::Done : settle(work, operation, place);
 		}
 		work.changed = true;
 		applied += (applied.empty() ? "" : ";\n") + sql;

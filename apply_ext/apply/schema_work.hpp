@@ -16,6 +16,7 @@
 
 #include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/apply/schema.hpp"
+#include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/refusal.hpp"
 
 namespace schemasync::catalog {
@@ -60,6 +61,7 @@ struct SchemaWork {
 	std::set<Oid> republished = {};           /* the command put them into a publication, or changed how one has them */
 	Session *session = nullptr;           /* of the worker that the message came to */
 	std::vector<AfterRows> after_rows = {}; /* what waits for carried rows */
+	UnknownSyntax unknown_syntax = {};      /* of the message */
 
 	/* A person said that the subscriber is as it should be now. */
 	bool resumed() const;
@@ -177,7 +179,7 @@ void record_ignored_object(SchemaWork &work, const std::string &type, const std:
 /* Whether the option ddl_classes names the class. */
 bool follows_class(const SchemaWork &work, std::string_view object_class);
 /* An ERROR when a text in it is not what it should be. */
-void check_fragments(const state::Definition &definition);
+void check_fragments(const state::Definition &definition, UnknownSyntax &unknown);
 /* false: try again after the other objects of the message */
 bool apply_definition(SchemaWork &work, const state::Document<state::Definition> &theirs);
 bool apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped);

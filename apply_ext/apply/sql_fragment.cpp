@@ -142,9 +142,15 @@ using Test = bool (*)(const char *);
 
 } // namespace
 
-/* A piece that is no SQL at all raises its own syntax error; both are the stream's fault and named. */
+/*
+ * A piece that is SQL, but more than one of its kind, is the stream's fault. One that this server's grammar does not
+ * take may be of a newer publisher: it is remembered, so that no statement is made with it.
+ *
+ * embedded: the part of the text that statements are made with
+ */
 static void
-check(Test test, const char *kind, const std::string &where, const std::string &text)
+check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text,
+      std::string_view embedded)
 {
 	bool good = false;
 	const char *message = "The text is";
@@ -153,6 +159,10 @@ check(Test test, const char *kind, const std::string &where, const std::string &
 		good = pg::call([&] { return test(text.c_str()); });
 	} catch (const pg::Error &error) {
 		message = error.data->message;
+		if (error.data->sqlerrcode == ERRCODE_SYNTAX_ERROR && !embedded.empty()) {
+			unknown.push_back({std::string(embedded), message});
+			return;
+		}
 	}
 	if (!good)
 		pg::call([&] {
@@ -163,74 +173,89 @@ check(Test test, const char *kind, const std::string &where, const std::string &
 		});
 }
 
-void
-check_expression(const char *where, const std::string &sql)
+static void
+check(UnknownSyntax &unknown, Test test, const char *kind, const std::string &where, const std::string &text)
 {
-	check(is_expression, "expression", where, sql);
+	check(unknown, test, kind, where, text, text);
+}
+
+void
+check_expression(UnknownSyntax &unknown, const char *where, const std::string &sql)
+{
+	check(unknown, is_expression, "expression", where, sql);
 }
 
 static void
-check_expression(const std::string &where, const std::optional<state::Expression> &expression)
+check_expression(UnknownSyntax &unknown, const std::string &where, const std::optional<state::Expression> &expression)
 {
 	if (expression)
-		check(is_expression, "expression", where, expression->sql);
+		check(unknown, is_expression, "expression", where, expression->sql);
 }
 
 static void
-check_type(const std::string &where, const state::TypeRef &type)
+check_type(UnknownSyntax &unknown, const std::string &where, const state::TypeRef &type)
 {
-	check(is_type, "type", where, type.sql);
+	check(unknown, is_type, "type", where, type.sql);
 }
 
 static void
-check_collation(const std::string &where, const std::string &collation)
+check_collation(UnknownSyntax &unknown, const std::string &where, const std::string &collation)
 {
 	if (!collation.empty())
-		check(is_collation, "collation", where, collation);
+		check(unknown, is_collation, "collation", where, collation);
+}
+
+const UnknownText *
+find_unknown(const UnknownSyntax &unknown, std::string_view sql)
+{
+	for (const UnknownText &one : unknown)
+		if (sql.find(one.text) != std::string_view::npos)
+			return &one;
+	return nullptr;
 }
 
 void
-check_fragments(const state::Relation &relation)
+check_fragments(const state::Relation &relation, UnknownSyntax &unknown)
 {
 	const std::string &where = relation.name.name;
 
 	for (const state::Column &column : relation.columns) {
-		check_type(where, column.type);
-		check_collation(where, column.collation);
-		check_expression(where, column.default_expr);
-		check_expression(where, column.domain_default);
+		check_type(unknown, where, column.type);
+		check_collation(unknown, where, column.collation);
+		check_expression(unknown, where, column.default_expr);
+		check_expression(unknown, where, column.domain_default);
 	}
 	for (const state::Constraint &constraint : relation.constraints) {
 		/* what this server's grammar has not is refused, and never a part of a statement */
 		if (constraint.type != 'n' && constraint.type != 't' &&
 		    merge::missing_feature(constraint, pg::compat::server_version).empty())
-			check(is_constraint, "constraint", where, constraint.definition);
+			check(unknown, is_constraint, "constraint", where, constraint.definition);
 		if (constraint.type == 'c')
-			check_expression(where, constraint.expr);
+			check_expression(unknown, where, constraint.expr);
 	}
 	for (const state::Index &index : relation.indexes)
-		check(is_index, "index definition", where, index.definition);
+		check(unknown, is_index, "index definition", where, index.definition, merge::method_and_rest(index));
 	if (!relation.partition_bound.empty())
-		check(is_partition_bound, "partition bound", where, relation.partition_bound);
+		check(unknown, is_partition_bound, "partition bound", where, relation.partition_bound);
 	if (!relation.partition_key.empty())
-		check(is_partition_key, "partition key", where, relation.partition_key);
+		check(unknown, is_partition_key, "partition key", where, relation.partition_key);
 }
 
 void
-check_fragments(const state::Type &type)
+check_fragments(const state::Type &type, UnknownSyntax &unknown)
 {
 	const std::string &where = type.name.name;
 
 	if (type.typtype == 'd' || type.typtype == 'r')
-		check_type(where, type.base);
-	check_collation(where, type.collation);
-	check_expression(where, type.default_expr);
+		check_type(unknown, where, type.base);
+	check_collation(unknown, where, type.collation);
+	check_expression(unknown, where, type.default_expr);
 	for (const state::Attribute &attribute : type.attributes) {
-		check_type(where, attribute.type);
-		check_collation(where, attribute.collation);
+		check_type(unknown, where, attribute.type);
+		check_collation(unknown, where, attribute.collation);
 	}
 	for (const state::Constraint &constraint : type.constraints)
-		check(is_domain_constraint, "constraint", where, constraint.definition);
+		check(unknown, is_domain_constraint, "constraint", where, constraint.definition);
 }
 
 } // namespace schemasync::apply

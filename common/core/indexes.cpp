@@ -11,13 +11,6 @@
 namespace schemasync::merge {
 namespace {
 
-/* From USING on: what makes two indexes the same, whatever they and their tables are named. */
-std::string_view
-method_and_rest(const state::Index &index)
-{
-	return sql::from_word(index.definition, "USING");
-}
-
 bool
 same_index(const state::Index &a, const state::Index &b)
 {
@@ -25,6 +18,12 @@ same_index(const state::Index &a, const state::Index &b)
 }
 
 } // namespace
+
+std::string_view
+method_and_rest(const state::Index &index)
+{
+	return sql::from_word(index.definition, "USING");
+}
 
 std::string
 create_index_sql(const state::Index &index, std::string_view schema, std::string_view table,

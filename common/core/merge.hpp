@@ -159,4 +159,7 @@ std::string missing_feature(const state::Constraint &constraint, int server_vers
 std::string missing_feature(const state::Relation &relation, const Policy &policy, int server_version);
 std::vector<std::string> render_create_type(const state::Type &type);
 
+/* Of the definition from USING on: what makes two indexes the same, whatever they and their tables are named. */
+std::string_view method_and_rest(const state::Index &index);
+
 } // namespace schemasync::merge

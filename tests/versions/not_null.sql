@@ -113,4 +113,35 @@ ALTER TABLE late ADD x int;
 DELETE FROM late;
 ALTER TABLE late ALTER w SET NOT NULL;
 
+-- publisher: >= 18
+-- subscriber: >= 18
+INSERT INTO late VALUES (2, 2, 2);
+ALTER TABLE late ADD q int, ADD CONSTRAINT q_there NOT NULL q NOT VALID;
+
+-- publisher: >= 18
+-- subscriber: >= 18
+ALTER TABLE n_child ADD CONSTRAINT x_alone NOT NULL x NO INHERIT, ADD own int CONSTRAINT own_named NOT NULL DEFAULT 7;
+ALTER TABLE n ADD CONSTRAINT o_checked CHECK (o > 0), ADD r int CONSTRAINT r_named NOT NULL DEFAULT 4;
+
+-- publisher: >= 18
+-- subscriber: >= 18
+ALTER TABLE n_child NO INHERIT n;
+ALTER TABLE n_child RENAME CONSTRAINT o_named TO o_mine;
+ALTER TABLE n_child INHERIT n;
+
+-- publisher: >= 18
+-- subscriber: >= 18
+ALTER TABLE n ALTER o DROP NOT NULL;
+
+-- publisher: >= 18
+-- subscriber: >= 18
+CREATE TABLE p_4 (id int CONSTRAINT id_four NOT NULL, k int CONSTRAINT k_four NOT NULL, l int CONSTRAINT l_four NOT NULL);
+ALTER TABLE p ATTACH PARTITION p_4 FOR VALUES IN (4);
+
+-- publisher: >= 18
+-- subscriber: >= 18
+ALTER TABLE p ADD m int CONSTRAINT m_named NOT NULL DEFAULT 6, ADD CONSTRAINT p_later CHECK (m > 0);
+ALTER TABLE p DETACH PARTITION p_4;
+ALTER TABLE p ALTER m DROP NOT NULL;
+
 DROP TABLE n_child, n, p, td;

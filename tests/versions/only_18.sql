@@ -1,4 +1,4 @@
--- What only 18 has: constraints that are not enforced, virtual generated columns, temporal keys.
+-- What only newer servers have: constraints that are not enforced, virtual generated columns, temporal keys, access methods of partitioned tables.
 -- publisher: >= 18
 CREATE TABLE v (id int PRIMARY KEY, a int, b text);
 INSERT INTO v SELECT i, i, 'b' || i FROM generate_series(1, 10) i;
@@ -130,6 +130,46 @@ ALTER TABLE booking DROP CONSTRAINT booking_key;
 CREATE TABLE both_new (k int4range, p tsrange, q int, CONSTRAINT both_key PRIMARY KEY (k, p WITHOUT OVERLAPS),
 	g int GENERATED ALWAYS AS (q * 2) VIRTUAL, CONSTRAINT both_loose CHECK (q > 0) NOT ENFORCED, CONSTRAINT q_there NOT NULL q);
 INSERT INTO both_new VALUES ('[1,2)', '[2020-01-01,2020-02-01)', -1);
+
+-- publisher: >= 18
+-- subscriber: < 18
+DROP TABLE booking;
+
+-- what 17 has of access methods
+-- publisher: >= 17
+CREATE ACCESS METHOD second_heap TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE stored (id int PRIMARY KEY);
+CREATE TABLE stored_parts (id int PRIMARY KEY) PARTITION BY LIST (id);
+
+-- publisher: >= 17
+-- refused: missing_object
+-- subscriber: CREATE ACCESS METHOD second_heap TYPE TABLE HANDLER heap_tableam_handler
+ALTER TABLE stored SET ACCESS METHOD second_heap;
+
+-- publisher: >= 17
+ALTER TABLE stored SET ACCESS METHOD DEFAULT;
+
+-- publisher: >= 17
+-- subscriber: >= 17
+ALTER TABLE stored_parts SET ACCESS METHOD second_heap;
+CREATE TABLE stored_1 PARTITION OF stored_parts FOR VALUES IN (1);
+
+-- publisher: >= 17
+-- subscriber: >= 17
+ALTER TABLE stored_parts SET ACCESS METHOD DEFAULT;
+CREATE TABLE other_parts (id int PRIMARY KEY) PARTITION BY LIST (id) USING second_heap;
+
+-- publisher: >= 17
+-- subscriber: < 17
+-- uncompared
+CREATE TABLE other_parts (id int PRIMARY KEY) PARTITION BY LIST (id) USING second_heap;
+DROP TABLE other_parts;
+
+-- publisher: >= 17
+-- subscriber: < 17
+-- uncompared
+ALTER TABLE stored_parts SET ACCESS METHOD second_heap;
+DROP TABLE stored_parts;
 
 -- publisher: >= 18
 -- refused: missing_object if subscriber < 18
