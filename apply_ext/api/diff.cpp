@@ -226,7 +226,7 @@ put_relation(FunctionCallInfo fcinfo, const Published &published, const state::R
 	input.has_rows = sides.ours && apply::may_have_rows(sides.ours->name.oid);
 	int nbuilds = 0;
 	const catalog::IndexBuild *builds = pg::call([&] { return catalog::load_index_builds(subscription.subid, theirs.name.oid, &nbuilds); });
-	for (Difference difference : merge::relation_differences(input, subscription.options.policy, &facts)) {
+	for (Difference difference : merge::relation_differences(input, apply::policy_of(subscription, sides.row), &facts)) {
 		for (int i = 0; i < nbuilds; i++)
 			if (difference.operation == "create_index" &&
 			    difference.object_identity == sql::shown(theirs.name.schema, builds[i].index_name)) {

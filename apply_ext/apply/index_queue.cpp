@@ -271,11 +271,12 @@ give_up_builds(SchemaWork &work, Oid publisher_oid, const char *why)
 }
 
 bool
-leave_to_worker(const catalog::Subscription &subscription, const state::Relation &base, const merge::Operation &operation)
+leave_to_worker(const catalog::Subscription &subscription, const Sides &sides, const merge::Operation &operation)
 {
+	const state::Relation &base = *sides.base;
 	const state::Index *index = operation.op == merge::Op::CreateIndex ? index_of(base, operation.index) : nullptr;
 
-	if (subscription.options.policy.indexes != Choice::Background || index == nullptr || base.relkind == 'p' ||
+	if (policy_of(subscription, sides.row).indexes != Choice::Background || index == nullptr || base.relkind == 'p' ||
 	    !may_be_queued(*index) || index->unique || index->oid == base.replica_identity_index)
 		return false;
 	const catalog::IndexBuild row{.publisher_oid = base.name.oid,
@@ -307,7 +308,11 @@ plan_build(const catalog::Subscription &subscription, Oid publisher_oid, Oid ind
 		return operation;
 	state::Relation before = *sides.base;
 	std::erase_if(before.indexes, [&](const state::Index &index) { return index.oid == index_oid; });
-	Policy policy = subscription.options.policy;
+	Policy policy = policy_of(subscription, sides.row);
+	if (concurrently && policy.indexes == Choice::Ignore) {
+		operation.verdict = Verdict::Ignore;
+		return operation;
+	}
 	policy.indexes = concurrently ? Choice::Background : Choice::Forward;
 	policy.schema_changes = SchemaChanges::Forward;
 	const CatalogFacts facts(subscription.subid);

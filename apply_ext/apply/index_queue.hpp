@@ -33,7 +33,7 @@ void adapt_builds(SchemaWork &work, const state::Relation &theirs, const Sides &
 void give_up_builds(SchemaWork &work, Oid publisher_oid, const char *why);
 
 /* Of the initial copy: whether the index may come later; it is in the queue then. */
-bool leave_to_worker(const catalog::Subscription &subscription, const state::Relation &base, const merge::Operation &operation);
+bool leave_to_worker(const catalog::Subscription &subscription, const Sides &sides, const merge::Operation &operation);
 
 /*
  * How an index of the queue is to be built as things are now.

@@ -230,6 +230,7 @@ adopt_relation(Adoption &adoption, const char *text)
 	                               .pairs = pairs.data(),
 	                               .state = adoption.table_state,
 	                               .sync_lsn = adoption.sync_lsn,
+	                               .options = nullptr,
 	                               .created = created};
 	pg::call([&] {
 		catalog::save_relation(adoption.subscription.subid, &row);
@@ -291,7 +292,7 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	input.mapped = true;
 	input.columns = sides.columns;
 	/* what is left to the index worker the caller decides */
-	Policy policy = subscription.options.policy;
+	Policy policy = policy_of(subscription, sides.row);
 	if (policy.indexes == Choice::Background)
 		policy.indexes = Choice::Forward;
 	return merge::merge_relation(input, merge::Command{}, policy, &facts);
@@ -314,7 +315,7 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 			if (operation.verdict == Verdict::Forward && operation.operation != "add_foreign_key")
 				return false; /* its own rows are not copied yet */
 	for (const merge::Operation &operation : result.operations) {
-		if (operation.verdict != Verdict::Forward || leave_to_worker(subscription, *sides.base, operation))
+		if (operation.verdict != Verdict::Forward || leave_to_worker(subscription, sides, operation))
 			continue;
 		if (!foreign_keys && operation.operation == "add_foreign_key") {
 			all = false;

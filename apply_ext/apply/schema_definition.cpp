@@ -14,6 +14,8 @@
 #include "apply_ext/apply/sql_fragment.hpp"
 #include "apply_ext/catalog/definition.hpp"
 #include "apply_ext/catalog/object.hpp"
+#include "apply_ext/catalog/options.hpp"
+#include "apply_ext/catalog/relation.hpp"
 
 #include "pg/guard.hpp"
 #include "pg/subtransaction.hpp"
@@ -304,10 +306,18 @@ find_dropped(const SchemaWork &work, const merge::DroppedObject &dropped)
 } // namespace
 
 bool
-follows_class(const SchemaWork &work, std::string_view object_class)
+follows_class(const SchemaWork &work, std::string_view object_class, Oid of_table)
 {
 	const char *option = work.subscription.options.ddl_classes;
 
+	if (OidIsValid(of_table))
+		option = pg::call([&] {
+			const char *table = catalog::load_table_options(work.subscription.subid, of_table);
+			catalog::Options options = work.subscription.options;
+			if (table != nullptr)
+				catalog::read_options(table, &options);
+			return options.ddl_classes;
+		});
 	return option != nullptr && merge::names_class(option, object_class);
 }
 
@@ -331,7 +341,8 @@ apply_definition(SchemaWork &work, const state::Document<state::Definition> &the
 {
 	const Definition &value = theirs.value;
 
-	if (!follows_class(work, value.object_class)) {
+	work.told.insert(value.oid);
+	if (!follows_class(work, value.object_class, value.of_table)) {
 		record_ignored_object(work, value.type, value.identity,
 		                      ("The option ddl_classes does not name the class " + value.object_class + ".").c_str());
 		return true;
@@ -409,7 +420,11 @@ apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped)
 	if (row != nullptr)
 		base = parsed(row->base);
 	bool with_table = base && base->relation.oid != 0 && is_dropped(work, base->relation.oid);
-	if (follows_class(work, object_class) && !with_table) {
+	const Oid of_table = base ? (base->of_table != 0 ? base->of_table : base->relation.oid) : InvalidOid;
+	const bool follows = follows_class(work, object_class, of_table);
+	if (follows)
+		work.told.insert(dropped.oid);
+	if (follows && !with_table) {
 		Local local = find_local(work, dropped.class_name, dropped.oid, nullptr);
 		if (!local.definition)
 			local = find_dropped(work, dropped);

@@ -13,6 +13,7 @@
 #include "apply_ext/apply/local_facts.hpp"
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/catalog/object.hpp"
+#include "apply_ext/catalog/relation.hpp"
 
 #include "pg/guard.hpp"
 
@@ -188,6 +189,37 @@ apply_dropped_type(SchemaWork &work, Oid publisher_oid)
 	return merge_one_type(work, publisher_oid, nullptr);
 }
 
+/*
+ * The schema as it was before ALTER SCHEMA RENAME, for one that was there before the subscription and so has no base: the command names
+ * it by its oid, and its tables, known by theirs, were in a schema of another name.
+ */
+static std::optional<state::Schema>
+before_rename(const SchemaWork &work, const state::Schema &theirs)
+{
+	std::string old;
+
+	if (work.command.tag != "ALTER SCHEMA" || work.relations == nullptr)
+		return std::nullopt;
+	for (const auto &relation : *work.relations) {
+		if (relation.value.name.schema != theirs.name.name)
+			continue;
+		const auto *row = pg::call([&] { return catalog::load_relation(work.subscription.subid, relation.value.name.oid); });
+		if (row == nullptr || theirs.name.name == row->publisher_schema)
+			continue;
+		/* a table that lies elsewhere here has another schema, which the rename does not concern */
+		if (!OidIsValid(row->relid) || find_local_relation(row->publisher_schema, row->publisher_name) != row->relid)
+			continue;
+		if (!old.empty() && old != row->publisher_schema)
+			return std::nullopt;
+		old = row->publisher_schema;
+	}
+	if (old.empty())
+		return std::nullopt;
+	state::Schema base = theirs;
+	base.name.name = old;
+	return base;
+}
+
 bool
 apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs)
 {
@@ -200,7 +232,8 @@ apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs)
 			if (theirs.text == row->base)
 				return true;
 			base = stored(state::parse_schema(row->base));
-		}
+		} else
+			base = before_rename(work, schema);
 		Oid local = find_local_schema(schema.name.name);
 		Oid old_local = base ? find_local_schema(base->name.name) : InvalidOid;
 		merge::Result result = merge::merge_schema(base ? &*base : nullptr, schema, OidIsValid(local),
@@ -269,6 +302,8 @@ record_ignored(SchemaWork &work)
 		with_extension = with_extension || object.type == "extension";
 	for (const merge::TouchedObject &object : work.command.objects) {
 		const std::string object_class = class_of_touched(work, object);
+		if (!object_class.empty() && work.told.count(object.oid) > 0)
+			continue; /* its definition was dealt with */
 		if (object.extension) {
 			if (!with_extension)
 				record_ignored_object(work, object.type, object.identity, "member of an extension");
@@ -277,12 +312,16 @@ record_ignored(SchemaWork &work)
 		else if (object_class.empty() && !is_followed_class(object.class_name, object.type))
 			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
+		else if (!object_class.empty() && object.oid != 0)
+			record_ignored_object(work, object.type, object.identity,
+			                      "The publisher sent no definition of it: it is not published as a whole, was dropped again, or could "
+			                      "not be read, which the publisher's log says.");
 		else if (nothing)
 			record_ignored_object(work, object.type, object.identity, "changes nothing that is followed");
 	}
 	for (const merge::DroppedObject &object : work.command.dropped) {
 		const std::string object_class(merge::class_of(object.class_name, object.type));
-		if (merge::is_rule_of_view(object))
+		if (merge::is_rule_of_view(object) || (!object_class.empty() && work.told.count(object.oid) > 0))
 			continue;
 		if (!object_class.empty() && !follows_class(work, object_class)) {
 			if (object.original || object.normal)

@@ -131,6 +131,7 @@ follow(SchemaWork &work, const state::Name &name, const catalog::RelationRow *ro
 	                                .pairs = nullptr,
 	                                .state = state,
 	                                .sync_lsn = InvalidXLogRecPtr,
+	                                .options = nullptr,
 	                                .created = false};
 	pg::call([&] { catalog::save_relation(work.subscription.subid, &made); });
 	work.changed = true;

@@ -14,6 +14,7 @@
 #include "apply_ext/apply/local_state.hpp"
 #include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
+#include "apply_ext/catalog/options.hpp"
 #include "apply_ext/catalog/relation.hpp"
 
 #include "pg/guard.hpp"
@@ -175,6 +176,7 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 	                               .pairs = pairs.data(),
 	                               .state = "ready",
 	                               .sync_lsn = InvalidXLogRecPtr,
+	                               .options = nullptr,
 	                               .created = false};
 	adapt_builds(work, theirs.value, sides);
 	pg::call([&] { catalog::save_relation(work.subscription.subid, &row); });
@@ -194,10 +196,11 @@ merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation 
 	input.columns = sides.columns;
 	input.has_rows = sides.ours && !work.boundary.emptied && may_have_rows(sides.ours->name.oid);
 	input.resumed = work.resumed();
-	input.rows_follow = theirs != nullptr && have_carried_rows(work, *theirs);
+	const Policy policy = policy_of(work.subscription, sides.row);
+	input.rows_follow = theirs != nullptr && policy.rewrites == Choice::Carry && have_carried_rows(work, *theirs);
 	input.descendants = work.descendants_of(theirs);
 	merge::Result result =
-	    merge::merge_relation(input, work.command, work.subscription.options.policy, &facts);
+	    merge::merge_relation(input, work.command, policy, &facts);
 	note_changes(work, result);
 	if (settle_builds(work, result, sides, theirs))
 		return Progress::Again;
@@ -238,6 +241,18 @@ load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relation *the
 	else if (sides.ours && (sides.base || theirs != nullptr))
 		sides.columns = merge::map_columns_by_name(sides.base ? *sides.base : *theirs, *sides.ours);
 	return sides;
+}
+
+Policy
+policy_of(const catalog::Subscription &subscription, const catalog::RelationRow *row)
+{
+	if (row == nullptr || row->options == nullptr || strcmp(row->options, "{}") == 0)
+		return subscription.options.policy;
+	return pg::call([&] {
+		catalog::Options options = subscription.options;
+		catalog::read_options(row->options, &options);
+		return options.policy;
+	});
 }
 
 Place

@@ -24,6 +24,9 @@ struct Sides {
 /* theirs: null when it was dropped. */
 Sides load_sides(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs);
 
+/* What the subscription decides, with what was set for the table (by its row; null: nothing) over it. */
+Policy policy_of(const catalog::Subscription &subscription, const catalog::RelationRow *row);
+
 /* Who does operations on the relation; the result refers to sides and theirs. */
 Place place_of(const SchemaWork &work, const Sides &sides, const state::Relation *theirs);
 

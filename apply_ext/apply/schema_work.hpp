@@ -57,6 +57,7 @@ struct SchemaWork {
 	std::set<std::string>
 	    recorded; /* operations in the history, so that a second merge does not repeat them */
 
+	std::set<Oid> told = {};                  /* objects of the opt-in classes whose definitions the message brought */
 	std::set<Oid> held_builds = {};           /* publisher oids of relations whose queued indexes wait for the transaction's end */
 	std::set<Oid> republished = {};           /* the command put them into a publication, or changed how one has them */
 	Session *session = nullptr;           /* of the worker that the message came to */
@@ -176,8 +177,8 @@ void record_ignored_object(SchemaWork &work, const std::string &type, const std:
 
 // ---- schema_definition.cpp ----
 
-/* Whether the option ddl_classes names the class. */
-bool follows_class(const SchemaWork &work, std::string_view object_class);
+/* Whether the option ddl_classes names the class, of the table that the object is of (its oid on the publisher) or of the subscription. */
+bool follows_class(const SchemaWork &work, std::string_view object_class, Oid of_table = InvalidOid);
 /* An ERROR when a text in it is not what it should be. */
 void check_fragments(const state::Definition &definition, UnknownSyntax &unknown);
 /* false: try again after the other objects of the message */

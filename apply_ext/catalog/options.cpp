@@ -269,6 +269,31 @@ read_options(const char *json, Options *options)
 	}
 }
 
+void
+check_table_policy(const char *json)
+{
+	constexpr char names[] = "rewrites|stable_defaults|drop_column|drop_table|indexes|constraints|ddl_classes";
+	constexpr char classes[] = "triggers|rules|policies|comments|privileges|statistics";
+	Options scratch;
+
+	read_options(json, &scratch); /* that it is an object, and names and values */
+	Jsonb *object = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+	JsonbIterator *iterator = JsonbIteratorInit(&object->root);
+	JsonbValue value;
+	JsonbIteratorToken token;
+	while ((token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE) {
+		char *text = value.type == jbvString && (token == WJB_KEY || token == WJB_ELEM)
+		                 ? pnstrdup(value.val.string.val, value.val.string.len)
+		                 : nullptr;
+		if (token == WJB_KEY && position_in(names, text) < 0)
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"%s\" cannot be set for a table", text),
+			                errdetail("Options of a table: %s.", list_values(names))));
+		/* the only option with elements */
+		if (token == WJB_ELEM && position_in(classes, text) < 0)
+			bad_value("ddl_classes", text, psprintf("of a table: \"all\", or an array of %s", list_values(classes)));
+	}
+}
+
 SchemaChanges
 read_schema_changes(const char *value)
 {

@@ -18,6 +18,14 @@ namespace schemasync::catalog {
  */
 void read_options(const char *json, Options *options);
 
+/*
+ * Checks what is to be set for one table: the options that a table may have of its own, with values as for a subscription; null takes one back.
+ * ddl_classes may name only classes of objects that belong to a table.
+ *
+ * errors: as read_options
+ */
+void check_table_policy(const char *json);
+
 /* forward, refuse or ignore, else an error that lists them. */
 SchemaChanges read_schema_changes(const char *value);
 

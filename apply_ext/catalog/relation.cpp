@@ -16,7 +16,7 @@ namespace {
 // ---- leaves: may ereport; plain data only ----
 
 constexpr char columns_of_row[] =
-    "SELECT publisher_oid, publisher_schema, publisher_name, relid, base, attmap, state, sync_lsn, created"
+    "SELECT publisher_oid, publisher_schema, publisher_name, relid, base, attmap, state, sync_lsn, created, options::text"
     "  FROM schemasync.relation WHERE subid = $1";
 
 const AttributePair *
@@ -62,6 +62,7 @@ read_row(std::uint64_t number, RelationRow *row, MemoryContext context)
 	row->state = result_text(number, 7, context);
 	row->sync_lsn = result_lsn(number, 8);
 	row->created = result_boolean(number, 9);
+	row->options = result_text(number, 10, context);
 }
 
 } // namespace
@@ -80,6 +81,20 @@ load_relation(std::int64_t subid, Oid publisher_oid)
 	}
 	end_internal(internal);
 	return row;
+}
+
+const char *
+load_table_options(std::int64_t subid, Oid publisher_oid)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	const char *options = nullptr;
+	Internal internal = begin_internal();
+
+	if (run("SELECT options::text FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	        {as_int8(subid), as_oid(publisher_oid)}) > 0)
+		options = result_text(0, 1, caller);
+	end_internal(internal);
+	return options;
 }
 
 RelationRow *
@@ -106,7 +121,9 @@ save_relation(std::int64_t subid, const RelationRow *row)
 
 	run("INSERT INTO schemasync.relation (subid, publisher_oid, publisher_schema, publisher_name, relid, "
 	    "base, attmap,"
-	    " state, sync_lsn, created) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+	    " state, sync_lsn, created, options) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, coalesce((SELECT p.options"
+	    "   FROM schemasync.relation p WHERE p.subid = $1 AND $6::json->>'partition_bound' IS NOT NULL"
+	    "    AND p.publisher_oid = ($6::json->'parents'->0->>'oid')::oid), '{}'))"
 	    " ON CONFLICT (subid, publisher_oid) DO UPDATE SET publisher_schema = excluded.publisher_schema,"
 	    " publisher_name = excluded.publisher_name, relid = excluded.relid, base = excluded.base,"
 	    " attmap = excluded.attmap",

@@ -34,6 +34,7 @@ struct RelationRow {
 	const AttributePair *pairs;
 	const char *state; /* init, copying, catchup, ready, needs_refresh, removed */
 	XLogRecPtr sync_lsn;
+	const char *options; /* JSON: policies of this table that override the subscription's; nullptr: not read, or none */
 	bool created; /* made by the initial copy and not finished: indexes and constraints follow the rows */
 };
 
@@ -43,7 +44,11 @@ RelationRow *load_relation(std::int64_t subid, Oid publisher_oid);
 /* All of a subscription in the order of their oids; *count is set. */
 RelationRow *load_relations(std::int64_t subid, int *count);
 
-/* Inserts or updates base, names, relid and pairs; state, sync_lsn and created are set only for a new row. */
+/* Those of a relation, JSON; nullptr when the subscription does not know it. Without its base, for who needs nothing else. */
+const char *load_table_options(std::int64_t subid, Oid publisher_oid);
+
+/* Inserts or updates base, names, relid and pairs; state, sync_lsn and created are set only for a new row.
+ * A new partition has the policies of its parent. */
 void save_relation(std::int64_t subid, const RelationRow *row);
 
 /* The local relation and the pairs alone, when local changes made the stored ones stale. */

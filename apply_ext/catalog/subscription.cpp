@@ -27,7 +27,9 @@ namespace {
 constexpr char load_sql[] =
 	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
-	" options::text, copy_begun, refresh, coalesce(refresh_copy, true), objects_adopted, refresh_copy IS NOT NULL FROM schemasync.subscription WHERE subid = $1";
+	" options::text, copy_begun, refresh, coalesce(refresh_copy, true), objects_adopted, refresh_copy IS NOT NULL,"
+	" EXISTS (SELECT FROM schemasync.relation r WHERE r.subid = subscription.subid AND r.options->>'rewrites' = 'carry')"
+	" FROM schemasync.subscription WHERE subid = $1";
 
 bool
 flag(int column)
@@ -87,6 +89,7 @@ fill(Subscription *subscription, MemoryContext context)
 	subscription->refresh_copies = flag(19);
 	subscription->objects_adopted = flag(20);
 	subscription->refreshing = flag(21);
+	subscription->table_carries = flag(22);
 }
 
 /* Whether the extension is in this database, so that its tables may be named. */

@@ -62,6 +62,10 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.schemasync_resync(name text, relation regclass)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+-- Options of one table (and of the partitions below it) that override the subscription's; null takes one back.
+CREATE FUNCTION @extschema@.schemasync_set_table_policy(name text, relation regclass, policy jsonb)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION @extschema@.schemasync_sync_sequences(name text,
 	OUT sequence text, OUT publisher_value bigint, OUT subscriber_value bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -362,16 +362,16 @@ build_index(const catalog::Subscription &subscription, const catalog::IndexBuild
 	build = pg::call([&] { return clean_up(build); });
 	if (build == nullptr)
 		return;
-	if (subscription.options.policy.indexes == Choice::Ignore) {
-		pg::call([&] { end_build(build, "Not built: indexes = ignore."); });
-		return;
-	}
 	pg::call([&] { begin(); });
 	const merge::Operation plan = apply::plan_build(subscription, build->publisher_oid, build->index_oid, true);
 	Oid owner = pg::call([&] { return apply::table_owner(build->relid); });
 	bool allowed = pg::call([&] { return !OidIsValid(owner) || pg::compat::member_can_set_role(subscription.owner, owner); });
 	pg::call([&] { commit(); });
-	if (plan.operation.empty() || plan.verdict == Verdict::Ignore) {
+	if (plan.verdict == Verdict::Ignore) {
+		pg::call([&] { end_build(build, "Not built: indexes = ignore."); });
+		return;
+	}
+	if (plan.operation.empty()) {
 		pg::call([&] { end_build(build, "It is not the publisher's any more."); });
 		return;
 	}

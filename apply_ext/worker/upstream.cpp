@@ -128,7 +128,7 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 		append_literal(&command, "origin", subscription.options.origin_none ? "none" : "any");
 	append_literal(&command, "schemasync", "1");
 	append_literal(&command, "rewrites",
-	               subscription.options.policy.rewrites == Choice::Carry ? "carry" : "refuse");
+	               subscription.options.policy.rewrites == Choice::Carry || subscription.table_carries ? "carry" : "refuse");
 	if (relations != nullptr)
 		append_literal(&command, "relations", relations);
 	appendStringInfoChar(&command, ')');

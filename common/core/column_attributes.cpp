@@ -46,6 +46,18 @@ RelationMerge::column_attributes()
 		identity(base, theirs, *local);
 		owned_sequence(base, theirs, *local);
 		default_value(base, theirs, *local);
+		/* an owned sequence that was dropped while its column stays; its default went before */
+		if (base != nullptr && base->sequence && base->identity == 0 && theirs.identity == 0 && !theirs.sequence &&
+		    local->column->sequence && local->column->identity == 0 &&
+		    std::any_of(command_.dropped.begin(), command_.dropped.end(), [&](const DroppedObject &dropped) {
+			    return dropped.class_name == "pg_class" && dropped.oid == base->sequence->name.oid;
+		    })) {
+			const state::Name &own = local->column->sequence->name;
+			add(Op::AlterSequence, sql::shown(own.schema, own.name),
+			    "sequence " + sql::shown(base->sequence->name.schema, base->sequence->name.name) + " of column " +
+			        sql::shown(local->name) + " was dropped")
+			    .sql = {"DROP SEQUENCE " + sql::qualified(own)};
+		}
 		not_null(base, theirs, *local);
 		if (base != nullptr)
 			physical(base, theirs, *local);

@@ -57,6 +57,8 @@ read_definition(const Node &node)
 	result.args = read_texts(node, "args");
 	result.owner = node.text("owner", "");
 	result.name = {result.oid, node.text("schema", ""), node.text("name", "")};
+	if (node.has("of_table"))
+		result.of_table = node.number<Oid>("of_table");
 	if (node.has("relation"))
 		result.relation = read_name(node["relation"]);
 	read_body(node, result);

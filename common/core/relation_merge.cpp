@@ -436,6 +436,10 @@ prove(Operation &operation, const std::optional<state::Expression> &expression, 
 			           expression->sql + " uses, is defined otherwise on the subscriber.");
 			return false;
 		}
+		/* of a default: no row of the publisher is made by it, they come with their values */
+		if (*local != reference.digest)
+			operation.detail = "The " + reference.kind + " " + reference.name +
+			                   " is defined otherwise on the subscriber, which concerns rows that are written there.";
 	}
 	return true;
 }

@@ -188,6 +188,7 @@ struct Definition {
 	std::string owner;
 	Name name;              /* bare; the schema only where the object has one of its own */
 	Name relation;          /* of triggers, rules, policies, statistics */
+	Oid of_table = 0;       /* what it belongs to; 0: to no table */
 	std::string definition; /* a whole statement, or of a view its query */
 	std::vector<std::string> columns, options;
 	std::vector<std::pair<std::string, std::string>> defaults; /* of a view's columns */

@@ -481,6 +481,11 @@ TypeMerge::attributes()
 	std::vector<std::string> names;
 	for (const state::Attribute &attribute : ours_->attributes)
 		names.push_back(attribute.name);
+	/* a typed table has the columns of its type; what would go beyond it, DROP ATTRIBUTE, stays RESTRICT */
+	std::string with_tables;
+	for (const Dependent &dependent : facts_.type_dependents(ours_->name.schema, ours_->name.name))
+		if (dependent.type == "table")
+			with_tables = " CASCADE";
 	auto has = [&](const std::string &name) {
 		return std::find(names.begin(), names.end(), name) != names.end();
 	};
@@ -505,7 +510,7 @@ TypeMerge::attributes()
 		                                 " was renamed to " + sql::shown(theirs.name));
 		if (has(base->name) && !has(theirs.name)) {
 			operation.sql = {
-			    alter("RENAME ATTRIBUTE " + sql::ident(base->name) + " TO " + sql::ident(theirs.name))};
+			    alter("RENAME ATTRIBUTE " + sql::ident(base->name) + " TO " + sql::ident(theirs.name) + with_tables)};
 			std::replace(names.begin(), names.end(), base->name, theirs.name);
 		} else if (!has(base->name) && has(theirs.name)) {
 			satisfy(operation, "The subscriber's attribute has that name.");
@@ -532,7 +537,7 @@ TypeMerge::attributes()
 			} else if (!prove_type(operation, theirs.type, theirs.collation, facts_))
 				teach(operation, shown());
 			else
-				operation.sql = {alter("ADD ATTRIBUTE " + attribute_clause(theirs))};
+				operation.sql = {alter("ADD ATTRIBUTE " + attribute_clause(theirs) + with_tables)};
 		} else if (base->type.oid != theirs.type.oid || base->type.typmod != theirs.type.typmod ||
 		           base->collation != theirs.collation) {
 			Operation &operation =
@@ -545,7 +550,7 @@ TypeMerge::attributes()
 			else
 				operation.sql = {alter("ALTER ATTRIBUTE " + sql::ident(theirs.name) + " TYPE " +
 				                       theirs.type.sql +
-				                       (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation))};
+				                       (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation) + with_tables)};
 		}
 	}
 }
@@ -647,7 +652,8 @@ render_create_type(const state::Type &type)
 		};
 		more("SUBTYPE_OPCLASS", type.opclass);
 		more("COLLATION", type.collation);
-		more("SUBTYPE_DIFF", type.diff);
+		/* described with its arguments, of which an option takes none; no name of a type in them has parentheses */
+		more("SUBTYPE_DIFF", type.diff.substr(0, type.diff.rfind('(')));
 		if (!type.multirange_name.empty())
 			parts.push_back("MULTIRANGE_TYPE_NAME = " +
 			                sql::qualified(type.name.schema, type.multirange_name));

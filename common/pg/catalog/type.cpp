@@ -272,8 +272,17 @@ List *
 collect_relation_types(Oid relid, const Bitmapset *columns, List **known)
 {
 	List *found = NIL;
+	Oid of_type = InvalidOid;
 
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (HeapTupleIsValid(tuple)) {
+		of_type = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->reloftype;
+		ReleaseSysCache(tuple);
+	}
 	collect_attributes(relid, columns, &found, known);
+	/* the type of a typed table, which brings the table's columns on */
+	if (OidIsValid(of_type))
+		collect_one(of_type, &found, known);
 	return found;
 }
 
