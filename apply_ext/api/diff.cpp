@@ -47,7 +47,7 @@ struct Published {
 	catalog::Subscription *subscription;
 	worker::SourceTable *tables;
 	int ntables;
-	worker::States states;
+	List *types; /* char *: their states */
 	catalog::RelationRow *known;
 	int nknown;
 	const char *refresh; /* the statement that takes tables up */
@@ -58,9 +58,17 @@ struct Published {
 bool
 is_known(const Published *published, Oid oid)
 {
-	for (int i = 0; i < published->nknown; i++)
-		if (published->known[i].publisher_oid == oid)
+	int low = 0, high = published->nknown; /* in the order of their oids */
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+		if (published->known[middle].publisher_oid == oid)
 			return true;
+		if (published->known[middle].publisher_oid < oid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
 	return false;
 }
 
@@ -69,6 +77,12 @@ bool
 is_wanted(const Published *published, const worker::SourceTable &table)
 {
 	return !table.below || published->subscription->copy_schema;
+}
+
+worker::Wish
+describes_known(const worker::SourceTable &table, const void *published)
+{
+	return is_known(static_cast<const Published *>(published), table.oid) ? worker::Wish::Adopt : worker::Wish::None;
 }
 
 void
@@ -82,14 +96,8 @@ ask_publisher(FunctionCallInfo fcinfo, Published *published)
 	published->refresh = psprintf("SELECT %s(%s)",
 	                              quote_qualified_identifier(get_namespace_name(catalog::extension_schema()), "schemasync_refresh"),
 	                              quote_literal_cstr(name));
-	worker::Source *source = worker::open_source(*published->subscription, worker::SlotUse::None);
-	const worker::SourceTable **described =
-		static_cast<const worker::SourceTable **>(palloc0(sizeof(worker::SourceTable *) * static_cast<Size>(source->count + 1)));
-	int count = 0;
-	for (int i = 0; i < source->count; i++)
-		if (is_known(published, source->tables[i].oid))
-			described[count++] = &source->tables[i];
-	published->states = worker::describe_tables(*source, described, count);
+	worker::Source *source = worker::open_source(*published->subscription, worker::SlotUse::None, describes_known, published);
+	published->types = source->types;
 	published->tables = source->tables;
 	published->ntables = source->count;
 	worker::close_source(source);
@@ -277,11 +285,13 @@ put_all(FunctionCallInfo fcinfo)
 
 	pg::call([&] { ask_publisher(fcinfo, &published); });
 	put_membership(fcinfo, published);
-	for (int i = 0; i < published.states.ntypes; i++)
-		put_type(fcinfo, published, parsed(state::parse_type(published.states.types[i])), schemas);
-	for (int i = 0; i < published.states.nrelations; i++) {
+	for (int i = 0; i < list_length(published.types); i++)
+		put_type(fcinfo, published, parsed(state::parse_type(static_cast<const char *>(list_nth(published.types, i)))), schemas);
+	for (int i = 0; i < published.ntables; i++) {
+		if (published.tables[i].state == nullptr)
+			continue;
 		pg::call([] { CHECK_FOR_INTERRUPTS(); });
-		put_relation(fcinfo, published, parsed(state::parse_relation(published.states.relations[i])), schemas);
+		put_relation(fcinfo, published, parsed(state::parse_relation(published.tables[i].state)), schemas);
 	}
 }
 

@@ -133,7 +133,12 @@ void adopt_types(const catalog::Subscription &subscription, const char *const *t
 /* A state with the position that it is of (docs/wire.md, as_of); palloc'd. Leaf. */
 char *state_as_of(const char *state, XLogRecPtr position);
 
+/*
+ * The indexes and constraints of a table that the copy made, now that its rows are there; without its foreign keys, whose other sides may not be.
+ */
 void finish_created(const catalog::Subscription &subscription, Oid publisher_oid);
+/* Its foreign keys, those that can be added by now. */
+void finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid);
 
 /*
  * The same for the objects of the classes that ddl_classes names: makes what is missing when the schema is copied, and remembers which

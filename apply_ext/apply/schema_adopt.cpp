@@ -341,10 +341,9 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	return merge::merge_relation(input, merge::Command{}, policy, &facts);
 }
 
-/* Adds what is missing; a foreign key whose other table is not ready stays. Returns whether all is there now.
- */
+/* Adds what is missing, without or with foreign keys; one whose other table is not ready stays. Returns whether all is there now. */
 bool
-complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only_foreign_keys)
+complete(const catalog::Subscription &subscription, Oid publisher_oid, bool foreign_keys)
 {
 	SchemaWork work(subscription, {}, {});
 	Sides sides = load_sides(work, publisher_oid, nullptr);
@@ -354,13 +353,17 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only
 	merge::Result result = missing_parts(subscription, sides);
 	bool all = true;
 
-	if (only_foreign_keys)
+	if (foreign_keys)
 		for (const merge::Operation &operation : result.operations)
 			if (operation.verdict == Verdict::Forward && operation.operation != "add_foreign_key")
 				return false; /* its own rows are not copied yet */
 	for (const merge::Operation &operation : result.operations) {
 		if (operation.verdict != Verdict::Forward || leave_to_worker(subscription, sides, operation))
 			continue;
+		if (!foreign_keys && operation.operation == "add_foreign_key") {
+			all = false;
+			continue;
+		}
 		for (const std::string &sql : operation.sql) {
 			const Execution execution{.sql = sql.c_str(),
 			                          .run_as = place.run_as,
@@ -385,6 +388,17 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool only
 		}
 	}
 	return all;
+}
+
+void
+finish(const catalog::Subscription &subscription, Oid publisher_oid, bool foreign_keys)
+{
+	pg::entry([&] {
+		const auto *row = pg::call([&] { return catalog::load_relation(subscription.subid, publisher_oid); });
+
+		if (row != nullptr && row->created && complete(subscription, publisher_oid, foreign_keys))
+			pg::call([&] { catalog::set_relation_created(subscription.subid, publisher_oid, false); });
+	});
 }
 
 } // namespace
@@ -431,21 +445,13 @@ state_as_of(const char *state, XLogRecPtr position)
 void
 finish_created(const catalog::Subscription &subscription, Oid publisher_oid)
 {
-	pg::entry([&] {
-		int count = 0;
-		const auto *rows = pg::call([&] { return catalog::load_relations(subscription.subid, &count); });
+	finish(subscription, publisher_oid, false);
+}
 
-		for (int pass = 0; pass < 2; pass++)
-			for (int i = 0; i < count; i++) {
-				bool own = rows[i].publisher_oid == publisher_oid;
-				if (!rows[i].created || own != (pass == 0))
-					continue;
-				if (complete(subscription, rows[i].publisher_oid, !own))
-					pg::call([&] {
-						catalog::set_relation_created(subscription.subid, rows[i].publisher_oid, false);
-					});
-			}
-	});
+void
+finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid)
+{
+	finish(subscription, publisher_oid, true);
 }
 
 } // namespace schemasync::apply

@@ -27,14 +27,14 @@ constexpr ChoiceName choice_names[] = {
 };
 
 /* Kinds of values. A Choice stores the Choice of that name, an Enum the position in `values`. */
-enum class Kind : unsigned char { Choice, Enum, Boolean, Number, Milliseconds, Text, Classes };
+enum class Kind : unsigned char { Choice, Enum, Boolean, Number, Milliseconds, Kilobytes, Text, Classes };
 
 struct Spec {
 	const char *name;
 	Kind kind;
 	std::size_t offset;      /* into Options */
 	const char *values;      /* "a|b|c" for Choice, Enum, Text and Classes */
-	int least, most;         /* Number, Milliseconds */
+	int least, most;         /* Number, Milliseconds, Kilobytes */
 };
 
 #define SCHEMASYNC_AT(field) offsetof(Options, field)
@@ -61,6 +61,8 @@ const Spec specs[] = {
 	{"origin", Kind::Enum, SCHEMASYNC_AT(origin_none), "any|none", 0, 0},
 	{"run_as_owner", Kind::Boolean, SCHEMASYNC_AT(run_as_owner), nullptr, 0, 0},
 	{"group_commit_delay", Kind::Milliseconds, SCHEMASYNC_AT(group_commit_delay), nullptr, 0, 60000},
+	{"copy_workers", Kind::Number, SCHEMASYNC_AT(copy_workers), nullptr, 1, 64},
+	{"copy_part_size", Kind::Kilobytes, SCHEMASYNC_AT(copy_part_size), nullptr, 0, INT_MAX},
 	{"apply_workers", Kind::Number, SCHEMASYNC_AT(apply_workers), nullptr, 1, 64},
 	{"synchronous_commit", Kind::Text, SCHEMASYNC_AT(synchronous_commit), "off|local|on|remote_write|remote_apply", 0, 0},
 	{"password_required", Kind::Boolean, SCHEMASYNC_AT(password_required), nullptr, 0, 0},
@@ -132,7 +134,7 @@ read_number(const Spec &spec, const char *value)
 	const char *hint = nullptr;
 	bool milliseconds = spec.kind == Kind::Milliseconds;
 
-	if (!parse_int(value, &number, milliseconds ? GUC_UNIT_MS : 0, &hint) || number < spec.least || number > spec.most)
+	if (!parse_int(value, &number, milliseconds ? GUC_UNIT_MS : spec.kind == Kind::Kilobytes ? GUC_UNIT_KB : 0, &hint) || number < spec.least || number > spec.most)
 		bad_value(spec.name, value,
 		          milliseconds ? psprintf("%d to %d milliseconds, or with a unit such as '5 s'", spec.least, spec.most)
 		                       : psprintf("%d to %d", spec.least, spec.most));
@@ -159,6 +161,7 @@ store(const Spec &spec, const char *value, Options *options)
 	switch (spec.kind) {
 	case Kind::Number:
 	case Kind::Milliseconds:
+	case Kind::Kilobytes:
 		*reinterpret_cast<int *>(field) = read_number(spec, value);
 		return;
 	case Kind::Boolean:

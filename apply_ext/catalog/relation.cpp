@@ -184,6 +184,23 @@ set_waiting(std::int64_t subid, Oid publisher_oid, const char *state)
 	end_internal(internal);
 }
 
+Oid *
+load_created(std::int64_t subid, int *count)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Internal internal = begin_internal();
+	std::uint64_t rows = run("SELECT r.publisher_oid FROM schemasync.relation r LEFT JOIN pg_catalog.pg_class c ON c.oid = r.relid"
+	                         " WHERE r.subid = $1 AND r.created AND r.state IN ('ready', 'catchup')"
+	                         " ORDER BY c.relispartition, c.relkind <> 'p', r.publisher_oid", {as_int8(subid)});
+	auto *oids = static_cast<Oid *>(MemoryContextAlloc(caller, sizeof(Oid) * (rows + 1)));
+
+	for (std::uint64_t i = 0; i < rows; i++)
+		oids[i] = result_oid(i, 1);
+	*count = static_cast<int>(rows);
+	end_internal(internal);
+	return oids;
+}
+
 bool
 is_any_copying(std::int64_t subid)
 {

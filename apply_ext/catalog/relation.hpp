@@ -64,6 +64,9 @@ void set_waiting(std::int64_t subid, Oid publisher_oid, const char *state);
 /* Whether a table is to be copied, is being copied, or has to catch up with the stream. */
 bool is_any_copying(std::int64_t subid);
 
+/* The tables that were made by a copy and lack something yet: their publisher's oids, parents first, palloc'd. */
+Oid *load_created(std::int64_t subid, int *count);
+
 /* Whether the subscription knows a relation in the publisher's schema of that name. */
 bool schema_is_followed(std::int64_t subid, const char *schema);
 

@@ -36,6 +36,8 @@ struct Options {
 	int ddl_lock_timeout = 5000;   /* ms; 0: wait for ever */
 	int ddl_lock_retries = 10;
 	int group_commit_delay = 10;   /* ms that a group of small transactions may wait for more; 0: no grouping */
+	int copy_workers = 2;
+	int copy_part_size = 65536;    /* kB of a table that one of them copies at once; 0: each table as a whole */
 	int apply_workers = 1;
 	const char *synchronous_commit = "off";
 	const char *ddl_classes = nullptr; /* JSON text of the array, or "all" */

@@ -22,6 +22,7 @@ CREATE TABLE schemasync.subscription (
 	refresh boolean NOT NULL DEFAULT false, -- schemasync_refresh was called: the copy worker compares what is published
 	refresh_copy boolean,                  -- of a refresh: whether rows of new tables are copied
 	copy_begun boolean NOT NULL DEFAULT false, -- a slot of the name may be there, made by a copy that was interrupted
+	copy_begun_at timestamptz,             -- of the copy that runs, or ran last
 	objects_adopted boolean NOT NULL DEFAULT false, -- those of the classes that ddl_classes names are made, or found, here
 	state text NOT NULL DEFAULT 'init',    -- the lasting part of the state: init, ready, refused, failed, drained
 	state_since timestamptz NOT NULL DEFAULT now(),
@@ -46,6 +47,8 @@ CREATE TABLE schemasync.relation (
 	state text NOT NULL,                   -- init, copying, catchup, ready, needs_refresh, removed
 	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
 	copied_rows bigint NOT NULL DEFAULT 0,
+	total_rows bigint,                     -- about how many there are to copy
+	partial boolean NOT NULL DEFAULT false, -- a copy in parts was begun: without the last one, what is here is emptied before the next
 	resync boolean NOT NULL DEFAULT false, -- the copy first empties the table, in the same transaction
 	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
 	created boolean NOT NULL DEFAULT false, -- made by the initial copy: indexes and constraints still follow the rows

@@ -95,9 +95,21 @@ FROM schemasync.conflict c
 JOIN schemasync.subscription s USING (subid)
 WHERE schemasync.is_visible(s.owner);
 
--- What takes long: the copy of a table now, with the server's own count of rows, the comparison of rows, and indexes that are built
--- beside the stream. The rate is a second's.
+-- What takes long: the copy, of each table that is not ready and of all (relation is null), the comparison of rows, and indexes that are built
+-- beside the stream. The rate is a second's; how many rows there are to copy is an estimate of the publisher's.
 CREATE VIEW @extschema@.schemasync_progress WITH (security_barrier) AS
+WITH copied AS (
+	SELECT r.subid, r.relid, pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation, r.state,
+		r.total_rows, r.state IN ('init', 'copying', 'catchup') AS pending, w.pid, w.bytes, w.begun,
+		CASE WHEN r.state = 'copying' THEN CASE WHEN r.partial THEN r.copied_rows ELSE 0 END + coalesce(w.rows, 0)
+			WHEN r.state = 'init' THEN 0 ELSE r.copied_rows END AS done
+	FROM schemasync.relation r LEFT JOIN (
+		SELECT p.relid, min(p.pid) AS pid, sum(p.bytes_processed)::bigint AS bytes, sum(p.tuples_processed)::bigint AS rows, min(a.xact_start) AS begun
+		FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a USING (pid)
+		WHERE p.datname = pg_catalog.current_database() AND p.command = 'COPY FROM' AND p.type = 'CALLBACK' GROUP BY p.relid
+	) w ON w.relid = r.relid AND r.state = 'copying'
+	WHERE r.state <> 'removed'
+)
 SELECT p.subscription, p.operation, p.relation, p.phase, p.done, p.total, p.unit, p.bytes, p.worker_pid,
 	(p.done / nullif(extract(epoch FROM pg_catalog.clock_timestamp() - p.begun), 0))::double precision AS rate,
 	CASE WHEN p.done > 0 AND p.total > 0 THEN
@@ -107,22 +119,23 @@ SELECT p.subscription, p.operation, p.relation, p.phase, p.done, p.total, p.unit
 FROM (
 	SELECT s.name AS subscription,
 		'copy'::text AS operation,
-		pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation,
-		r.state AS phase,
-		coalesce(p.tuples_processed, r.copied_rows) AS done,
-		NULL::bigint AS total,
+		c.relation,
+		c.state AS phase,
+		c.done,
+		c.total_rows AS total,
 		'rows'::text AS unit,
-		p.bytes_processed AS bytes,
-		p.pid AS worker_pid,
-		a.xact_start AS begun,
+		c.bytes,
+		c.pid AS worker_pid,
+		CASE WHEN c.pid IS NOT NULL THEN greatest(s.copy_begun_at, CASE WHEN c.state = 'copying' THEN c.begun END) END AS begun,
 		NULL::text AS index_name,
 		NULL::text AS detail
-	FROM schemasync.relation r
-	JOIN schemasync.subscription s USING (subid)
-	LEFT JOIN schemasync.worker_status() w USING (subid)
-	LEFT JOIN pg_catalog.pg_stat_progress_copy p ON p.pid = w.pid AND p.relid = r.relid AND p.datname = pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid
-	WHERE r.state IN ('init', 'copying', 'catchup') AND schemasync.is_visible(s.owner)
+	FROM copied c JOIN schemasync.subscription s USING (subid)
+	WHERE c.pending AND schemasync.is_visible(s.owner)
+	UNION ALL
+	SELECT s.name, 'copy', NULL, 'all tables', sum(c.done)::bigint, sum(c.total_rows)::bigint, 'rows', NULL, min(w.pid), s.copy_begun_at, NULL, NULL
+	FROM copied c JOIN schemasync.subscription s USING (subid) LEFT JOIN schemasync.worker_status() w USING (subid)
+	WHERE schemasync.is_visible(s.owner) AND c.total_rows IS NOT NULL
+	GROUP BY s.subid, s.name, s.copy_begun_at HAVING bool_or(c.state IN ('init', 'copying'))
 	UNION ALL
 	SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL,
 		w.verifier, a.query_start, NULL, NULL

@@ -3,6 +3,7 @@
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/copy.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/compat.hpp"
@@ -88,10 +89,10 @@ finish_copied(std::int64_t subid)
 	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL",
 	    {as_int8(subid)});
 	end_internal(internal);
-	/* foreign keys whose other side was not there yet */
-	if (count > 0)
-		apply::finish_created(*load_subscription(subid), InvalidOid);
 	commit();
+	/* foreign keys whose other side was not there yet, say */
+	if (count > 0)
+		finish_rest(*load(subid));
 }
 
 const char *

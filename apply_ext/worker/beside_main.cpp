@@ -1,9 +1,10 @@
 /*
- * The copy worker: one run copies what is due (beside.hpp), and ends. What goes wrong is recorded and ends it; the apply worker
- * starts another after a pause.
+ * The processes that copy: the copy worker, of which one run copies what is due (beside.hpp), and the helpers of whoever copies
+ * (copy_crew.hpp). What goes wrong is recorded and ends them; the apply worker starts another copy worker after a pause.
  */
 #include "apply_ext/catalog/subscription.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/copy_crew.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 
@@ -23,6 +24,7 @@ extern "C" {
 }
 
 SCHEMASYNC_EXPORT void schemasync_copy_main(Datum argument);
+SCHEMASYNC_EXPORT void schemasync_copy_helper_main(Datum argument);
 
 namespace schemasync::worker {
 
@@ -47,14 +49,29 @@ begin_copy_worker(Datum argument)
 }
 
 void
-copy(std::int64_t subid)
+lead(const catalog::Subscription &subscription)
+{
+	copy_beside(subscription);
+}
+
+void
+help(const catalog::Subscription &subscription)
+{
+	std::uint32_t segment = 0;
+
+	memcpy(&segment, MyBgworkerEntry->bgw_extra + sizeof(Oid) + sizeof(std::int64_t), sizeof(segment));
+	help_crew(subscription, segment);
+}
+
+void
+copy(std::int64_t subid, void (*work)(const catalog::Subscription &))
 {
 	const catalog::Subscription *subscription = load(subid);
 
 	if (subscription == nullptr || !subscription->enabled)
 		return;
 	set_parameters(subscription);
-	copy_beside(*subscription);
+	work(*subscription);
 }
 
 [[noreturn]] void
@@ -73,6 +90,24 @@ end_failed(std::int64_t subid, ErrorData *error)
 	proc_exit(1);
 }
 
+// ---- end of leaves ----
+
+/* A whole process. */
+void
+run_copy_worker(Datum argument, void (*work)(const catalog::Subscription &))
+{
+	std::int64_t subid = 0;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	try {
+		subid = pg::call([&] { return begin_copy_worker(argument); });
+		pg::call([&] { copy(subid, work); });
+	} catch (const pg::Error &raised) {
+		ErrorData *error = raised.data;
+		pg::call([&] { end_failed(subid, error); });
+	}
+}
+
 } // namespace
 
 } // namespace schemasync::worker
@@ -80,17 +115,11 @@ end_failed(std::int64_t subid, ErrorData *error)
 void
 schemasync_copy_main(Datum argument)
 {
-	using namespace schemasync;
+	return schemasync::pg::entry([&] { schemasync::worker::run_copy_worker(argument, schemasync::worker::lead); });
+}
 
-	return pg::entry([&] {
-		std::int64_t subid = 0;
-		MemoryContextSwitchTo(TopMemoryContext);
-		try {
-			subid = pg::call([&] { return worker::begin_copy_worker(argument); });
-			pg::call([&] { worker::copy(subid); });
-		} catch (const pg::Error &raised) {
-			ErrorData *error = raised.data;
-			pg::call([&] { worker::end_failed(subid, error); });
-		}
-	});
+void
+schemasync_copy_helper_main(Datum argument)
+{
+	return schemasync::pg::entry([&] { schemasync::worker::run_copy_worker(argument, schemasync::worker::help); });
 }

@@ -16,8 +16,8 @@
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/relation.hpp"
 #include "apply_ext/worker/copy.hpp"
+#include "apply_ext/worker/copy_crew.hpp"
 #include "apply_ext/worker/copy_source.hpp"
-#include "apply_ext/worker/copy_table.hpp"
 #include "apply_ext/worker/local.hpp"
 #include "apply_ext/worker/shared.hpp"
 #include "pg/guard.hpp"
@@ -27,6 +27,8 @@ extern "C" {
 #include "access/xact.h"
 #include "catalog/pg_replication_origin.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "replication/origin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
@@ -37,35 +39,20 @@ namespace schemasync::worker {
 
 namespace {
 
+/* How many tables one local transaction makes. */
+constexpr int adopted_at_once = 500;
+
 /* A table that the subscription knows. */
 struct Known {
 	Oid publisher_oid;
 	bool needs_rows, resync;
 	bool adopted; /* it has a base and a local table */
 	bool removed; /* it was given up */
-};
-
-/* How the copy goes on. */
-enum class Mode : unsigned char {
-	First,   /* a new subscription */
-	Resumed, /* the slot holds the stream for all tables, and it waits */
-	Beside,  /* the stream goes on meanwhile */
+	bool partial; /* it has rows of a copy that was interrupted */
+	bool created; /* indexes and constraints still follow its rows */
 };
 
 // ---- leaves: may ereport; plain data only ----
-
-void
-set_table_state(const catalog::Subscription &subscription, Oid publisher_oid, const char *state, XLogRecPtr sync_lsn,
-                std::int64_t rows)
-{
-	using namespace catalog;
-
-	Internal internal = begin_internal();
-	run("UPDATE schemasync.relation SET state = $3, sync_lsn = coalesce($4, sync_lsn), copied_rows = greatest(copied_rows, $5)"
-	    " , resync = resync AND $3 <> 'ready' WHERE subid = $1 AND publisher_oid = $2",
-	    {as_int8(subscription.subid), as_oid(publisher_oid), as_text(state), as_lsn(sync_lsn), as_int8(rows)});
-	end_internal(internal);
-}
 
 /* The tables of this subscription; palloc'd in the current context. */
 Known *
@@ -77,12 +64,13 @@ load_known(std::int64_t subid, int *count)
 	bool isnull = true;
 	Internal internal = begin_internal();
 	std::uint64_t rows =
-		run("SELECT publisher_oid, state IN ('init', 'copying'), resync, relid <> 0, state = 'removed'"
-		    " FROM schemasync.relation WHERE subid = $1", {as_int8(subid)});
+		run("SELECT publisher_oid, state IN ('init', 'copying'), resync, relid <> 0, state = 'removed', partial, created"
+		    " FROM schemasync.relation WHERE subid = $1 ORDER BY publisher_oid", {as_int8(subid)});
 	Known *all = static_cast<Known *>(MemoryContextAllocZero(context, sizeof(Known) * (rows + 1)));
 	for (std::uint64_t i = 0; i < rows; i++)
 		all[i] = {DatumGetObjectId(result(i, 1, &isnull)), DatumGetBool(result(i, 2, &isnull)), DatumGetBool(result(i, 3, &isnull)),
-		          DatumGetBool(result(i, 4, &isnull)), DatumGetBool(result(i, 5, &isnull))};
+		          DatumGetBool(result(i, 4, &isnull)), DatumGetBool(result(i, 5, &isnull)),
+		          DatumGetBool(result(i, 6, &isnull)), DatumGetBool(result(i, 7, &isnull))};
 	end_internal(internal);
 	*count = static_cast<int>(rows);
 	return all;
@@ -91,9 +79,16 @@ load_known(std::int64_t subid, int *count)
 const Known *
 find_known(const Known *all, int count, Oid publisher_oid)
 {
-	for (int i = 0; i < count; i++) {
-		if (all[i].publisher_oid == publisher_oid)
-			return &all[i];
+	int low = 0, high = count; /* in the order of their oids */
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+		if (all[middle].publisher_oid == publisher_oid)
+			return &all[middle];
+		if (all[middle].publisher_oid < publisher_oid)
+			low = middle + 1;
+		else
+			high = middle;
 	}
 	return nullptr;
 }
@@ -120,37 +115,50 @@ save_slot_made(std::int64_t subid)
 	end_internal(internal);
 }
 
-/* Whether a table has rows to copy: ancestors and partitions that travel through others have none of their own. */
-bool
-has_rows_of_its_own(const SourceTable &table)
+/* The bases of tables that are not known yet, and the tables themselves where the schema is copied: of those from *at on, so many at once. */
+void
+adopt_some(const catalog::Subscription &subscription, const Source &source, Mode mode, int *at)
 {
-	return table.published && (table.relkind != 'p' || table.via_root);
-}
+	const char **states = static_cast<const char **>(palloc(sizeof(char *) * adopted_at_once));
+	const char **types = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(list_length(source.types) + 1)));
+	int first = *at, count = 0, ntypes = 0;
 
-/* The bases of tables that are not known yet, and the tables themselves where the schema is copied. Returns how many. */
-int
-adopt_new(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown, Mode mode)
-{
-	const SourceTable **tables =
-		static_cast<const SourceTable **>(palloc0(sizeof(SourceTable *) * static_cast<Size>(source.count + 1)));
-	int count = 0;
-
-	for (int i = 0; i < source.count; i++) {
-		const SourceTable &table = source.tables[i];
-		const Known *one = find_known(known, nknown, table.oid);
-		if (table.wanted && (one == nullptr || !one->adopted) && (!table.below || subscription.copy_schema))
-			tables[count++] = &table;
+	for (; *at < source.count && count < adopted_at_once; (*at)++) {
+		if (source.tables[*at].state != nullptr)
+			states[count++] = source.tables[*at].state;
 	}
 	if (count == 0)
-		return 0;
-	States states = describe_tables(source, tables, count);
-	apply::adopt_states(subscription, states.types, states.ntypes, states.relations, states.nrelations, subscription.copy_schema,
-	                    source.position, subscription.copy_data || mode == Mode::Beside ? "init" : "ready");
-	for (int i = 0; subscription.copy_data && mode != Mode::Beside && i < count; i++) {
-		if (!has_rows_of_its_own(*tables[i]))
-			set_table_state(subscription, tables[i]->oid, "ready", InvalidXLogRecPtr, 0);
+		return;
+	ListCell *cell;
+	foreach (cell, source.types)
+		types[ntypes++] = static_cast<const char *>(lfirst(cell));
+	apply::adopt_states(subscription, types, first == 0 ? ntypes : 0, states, count, subscription.copy_schema, source.position,
+	                    subscription.copy_data || mode == Mode::Beside ? "init" : "ready");
+	for (int i = first; subscription.copy_data && mode != Mode::Beside && i < *at; i++) {
+		if (source.tables[i].state != nullptr && !has_rows_of_its_own(source.tables[i]))
+			set_table_state(subscription, source.tables[i].oid, "ready", InvalidXLogRecPtr, 0);
 	}
-	return count;
+}
+
+/*
+ * The same for all; in several transactions when they are many, since a local transaction keeps the locks of all tables that it makes. The
+ * first one is open.
+ */
+void
+adopt_all(const catalog::Subscription &subscription, const Source &source, Mode mode)
+{
+	MemoryContext context = CurrentMemoryContext;
+	int at = 0;
+
+	for (;;) {
+		adopt_some(subscription, source, mode, &at);
+		if (at >= source.count)
+			return;
+		commit();
+		CHECK_FOR_INTERRUPTS();
+		begin();
+		MemoryContextSwitchTo(context);
+	}
 }
 
 /*
@@ -173,98 +181,32 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, b
 	                         !subscription.refreshing);
 }
 
+int
+compare_oids(const void *left, const void *right)
+{
+	Oid a = *static_cast<const Oid *>(left), b = *static_cast<const Oid *>(right);
+
+	return a == b ? 0 : a < b ? -1 : 1;
+}
+
 /* Tables that the publications no longer hold are given up; they are copied anew should they come back. */
 void
 give_up_unpublished(const catalog::Subscription &subscription, const Source &source, const Known *known, int nknown)
 {
+	Oid *published = static_cast<Oid *>(palloc(sizeof(Oid) * static_cast<Size>(source.count + 1)));
+
+	for (int i = 0; i < source.count; i++)
+		published[i] = source.tables[i].oid;
+	qsort(published, static_cast<Size>(source.count), sizeof(Oid), compare_oids);
 	for (int i = 0; i < nknown; i++) {
-		bool there = false;
-		for (int j = 0; j < source.count && !there; j++)
-			there = source.tables[j].oid == known[i].publisher_oid;
-		if (there || known[i].removed)
+		if (known[i].removed ||
+		    bsearch(&known[i].publisher_oid, published, static_cast<Size>(source.count), sizeof(Oid), compare_oids) != nullptr)
 			continue;
 		if (known[i].adopted)
 			set_table_state(subscription, known[i].publisher_oid, "removed", InvalidXLogRecPtr, 0);
 		else
 			catalog::delete_relation(subscription.subid, known[i].publisher_oid);
 	}
-}
-
-/*
- * Brings a table whose copy was interrupted to the shape that it has in the new snapshot, as a change of the stream would. From then on
- * the stream's older states of it are passed over (apply::is_passed_over), and its older rows too.
- */
-void
-level_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, Mode mode, bool emptied)
-{
-	char *content = describe_table(source, table);
-	apply::Refused refused = {};
-	bool is_refused = false;
-
-	if (content == nullptr)
-		return;
-	apply::Pass pass = mode == Mode::Beside ? apply::Pass::Beside : apply::Pass::Copy;
-	apply::Boundary boundary = {source.position, GetCurrentTimestamp(), InvalidTransactionId, 0, pass, emptied};
-	pg::entry([&] {
-		try {
-			(void) apply::on_schema_message(subscription, "schemasync.state", content, boundary);
-		} catch (const apply::Refused &raised) {
-			refused = raised;
-			is_refused = true;
-		}
-	});
-	if (is_refused)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("table \"%s.%s\" was altered on the publisher before its copy, and the change is refused: %s",
-		                       table.schema, table.name, refused.reason),
-		                refused.changes != nullptr ? errdetail_internal("%s", refused.changes) : 0,
-		                refused.hint != nullptr ? errhint("%s", refused.hint) : 0));
-}
-
-/* The state that was set when the copy began must still be there: else the table was dropped or given up meanwhile. */
-void
-set_caught(const catalog::Subscription &subscription, const SourceTable &table, XLogRecPtr position, std::int64_t rows)
-{
-	using namespace catalog;
-
-	Internal internal = begin_internal();
-	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'catchup', sync_lsn = $3, copied_rows = greatest(copied_rows, $4),"
-	                          " resync = false WHERE subid = $1 AND publisher_oid = $2 AND state = 'copying'",
-	                          {as_int8(subscription.subid), as_oid(table.oid), as_lsn(position), as_int8(rows)});
-	end_internal(internal);
-	if (found == 0)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("table \"%s.%s\" is not to be copied any more", table.schema, table.name)));
-}
-
-/* Step 3 for one table, in a transaction of its own. */
-void
-copy_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table, Mode mode, const Known &known)
-{
-	/* a refresh without rows still takes up what is new, from the snapshot on */
-	bool with_rows = mode != Mode::Beside || (has_rows_of_its_own(table) && (subscription.refresh_copies || known.resync));
-
-	begin();
-	set_table_state(subscription, table.oid, "copying", InvalidXLogRecPtr, 0);
-	commit();
-	pg::at_point(mode == Mode::Beside ? "beside_table_begun" : "copy_table_begun");
-
-	begin();
-	bool emptied = with_rows && known.resync && empty_target(subscription, table.oid);
-	if (emptied)
-		pg::at_point("resync_emptied");
-	if (mode == Mode::Resumed || (mode == Mode::Beside && known.adopted))
-		level_table(subscription, source, table, mode, emptied);
-	std::int64_t rows = with_rows ? fill_table(subscription, source, table) : 0;
-	pg::at_point(emptied ? "resync_filled" : mode == Mode::Beside ? "beside_rows" : "copy_rows");
-	if (mode == Mode::Beside)
-		set_caught(subscription, table, source.position, rows);
-	else
-		set_table_state(subscription, table.oid, "ready", source.position, rows);
-	apply::finish_created(subscription, table.oid);
-	commit();
-	pg::at_point(emptied ? "resync_done" : mode == Mode::Beside ? "beside_table_done" : "copy_table_done");
-	count_applied(rows, 0);
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
@@ -277,10 +219,42 @@ slot_use(const catalog::Subscription &subscription)
 	return subscription.copy_data ? SlotUse::Temporary : SlotUse::None;
 }
 
+/* Of which tables a copy asks the states, and which rows it takes. */
+struct Choice {
+	const Known *known;
+	int count;
+	bool copy_schema;
+	bool beside, refresh;
+};
+
+/* What the copy beside the stream takes: what waits for its rows; of a refresh, what is not known; and unpublished tables above. */
+bool
+is_chosen_beside(const SourceTable &table, const Choice *choice, const Known *known)
+{
+	if (known != nullptr)
+		return known->needs_rows || (choice->refresh && known->removed);
+	return choice->refresh || (!table.published && !table.below);
+}
+
+Wish
+choose(const SourceTable &table, const void *argument)
+{
+	const Choice *choice = static_cast<const Choice *>(argument);
+	const Known *known = find_known(choice->known, choice->count, table.oid);
+
+	if (choice->beside && !is_chosen_beside(table, choice, known))
+		return Wish::None;
+	if (known != nullptr && known->adopted)
+		return Wish::Rows;
+	return !table.below || choice->copy_schema ? Wish::Adopt : Wish::None;
+}
+
 /* Steps 1 and 2. returns: the open source */
 Source *
 begin_copy(const catalog::Subscription &subscription)
 {
+	const Choice choice = {nullptr, 0, subscription.copy_schema, false, false};
+
 	if (subscription.create_slot && subscription.copy_begun)
 		drop_own_slot(subscription);
 	if (subscription.create_slot) {
@@ -288,13 +262,15 @@ begin_copy(const catalog::Subscription &subscription)
 		catalog::save_copy_begun(subscription.subid);
 		commit();
 	}
-	Source *source = open_source(subscription, slot_use(subscription));
+	Source *source = open_source(subscription, slot_use(subscription), choose, &choice);
 	pg::at_point("copy_slot_made");
+	MemoryContext context = CurrentMemoryContext;
 	begin();
+	MemoryContextSwitchTo(context);
 	adopt_objects(subscription, *source, true);
-	(void) adopt_new(subscription, *source, nullptr, 0, Mode::First);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
+	adopt_all(subscription, *source, Mode::First);
 	pg::at_point("copy_before_adopted");
 	commit();
 	pg::at_point("copy_adopted");
@@ -305,13 +281,19 @@ begin_copy(const catalog::Subscription &subscription)
 Source *
 resume_copy(const catalog::Subscription &subscription)
 {
-	int count = 0;
-	Source *source = open_source(subscription, slot_use(subscription));
+	MemoryContext context = CurrentMemoryContext;
+	Choice choice = {nullptr, 0, subscription.copy_schema, false, false};
 
 	begin();
-	Known *known = load_known(subscription.subid, &count);
-	give_up_unpublished(subscription, *source, known, count);
-	(void) adopt_new(subscription, *source, known, count, Mode::Resumed);
+	MemoryContextSwitchTo(context);
+	choice.known = load_known(subscription.subid, &choice.count);
+	commit();
+	MemoryContextSwitchTo(context);
+	Source *source = open_source(subscription, slot_use(subscription), choose, &choice);
+	begin();
+	MemoryContextSwitchTo(context);
+	give_up_unpublished(subscription, *source, choice.known, choice.count);
+	adopt_all(subscription, *source, Mode::Resumed);
 	commit();
 	return source;
 }
@@ -329,49 +311,58 @@ is_adopted(std::int64_t subid)
 	return adopted;
 }
 
+/* What schemasync_progress measures the copy by. */
 void
-copy_pending(const catalog::Subscription &subscription, const Source &source, Mode mode, MemoryContext context)
+save_totals(const catalog::Subscription &subscription, const Job *jobs, int count)
 {
-	int count = 0;
+	using namespace catalog;
+
+	StringInfoData totals;
+	initStringInfo(&totals);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&totals, "%s[%u," INT64_FORMAT "]", i == 0 ? "[" : ",", jobs[i].table->oid, jobs[i].table->rows);
+	appendStringInfoString(&totals, count == 0 ? "[]" : "]");
+	begin();
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.relation r SET total_rows = (t->>1)::pg_catalog.int8, copied_rows = 0 FROM pg_catalog.jsonb_array_elements($2) t"
+	    " WHERE r.subid = $1 AND r.publisher_oid = (t->>0)::pg_catalog.oid",
+	    {as_int8(subscription.subid), as_json(totals.data)});
+	run("UPDATE schemasync.subscription SET copy_begun_at = clock_timestamp() WHERE subid = $1", {as_int8(subscription.subid)});
+	end_internal(internal);
+	commit();
+}
+
+/* Step 3: rows, then what follows them. returns: how many tables are left without rows */
+int
+copy_pending(const catalog::Subscription &subscription, Source *source, Mode mode, MemoryContext context)
+{
+	int nknown = 0, count = 0;
 
 	begin();
 	MemoryContextSwitchTo(context);
-	Known *known = load_known(subscription.subid, &count);
+	Known *known = load_known(subscription.subid, &nknown);
 	commit();
-	for (int i = 0; i < source.count; i++) {
-		const SourceTable &table = source.tables[i];
-		const Known *one = find_known(known, count, table.oid);
-		MemoryContextSwitchTo(context);
-		if (one == nullptr || !table.wanted)
+	MemoryContextSwitchTo(context);
+	Job *jobs = static_cast<Job *>(palloc(sizeof(Job) * static_cast<Size>(source->count + 1)));
+	if (!XLogRecPtrIsInvalid(source->position))
+		measure_tables(source);
+	for (int i = 0; i < source->count; i++) {
+		const SourceTable &table = source->tables[i];
+		const Known *one = find_known(known, nknown, table.oid);
+		if (one == nullptr || table.wish == Wish::None || !one->needs_rows || !one->adopted || XLogRecPtrIsInvalid(source->position))
 			continue;
-		if (one->needs_rows && one->adopted && !XLogRecPtrIsInvalid(source.position)) {
-			copy_table(subscription, source, table, mode, *one);
-			continue;
-		}
-		if (mode == Mode::Beside)
-			continue;
-		begin();
-		apply::finish_created(subscription, table.oid);
-		commit();
+		/* a refresh without rows still takes up what is new, from the snapshot on */
+		bool with_rows = mode != Mode::Beside || (has_rows_of_its_own(table) && (subscription.refresh_copies || one->resync));
+		jobs[count++] = {&table, with_rows, table.wish == Wish::Rows && mode != Mode::First, one->resync, one->partial};
 	}
-}
-
-/* What the copy beside the stream takes: what waits for its rows; of a refresh, what is not known; and unpublished tables above. */
-struct Choice {
-	const Known *known;
-	int count;
-	bool refresh;
-};
-
-bool
-is_chosen(const SourceTable &table, const void *argument)
-{
-	const Choice *choice = static_cast<const Choice *>(argument);
-	const Known *one = find_known(choice->known, choice->count, table.oid);
-
-	if (one != nullptr)
-		return one->needs_rows || (choice->refresh && one->removed);
-	return choice->refresh || (!table.published && !table.below);
+	if (count > 0)
+		save_totals(subscription, jobs, count);
+	MemoryContextSwitchTo(context);
+	CrewResult crew = run_crew(subscription, *source, mode, jobs, count);
+	count_applied(crew.rows, 0);
+	finish_rest(subscription);
+	MemoryContextSwitchTo(context);
+	return crew.left;
 }
 
 /* Bases and tables of what is new, and the end of what is no longer published. */
@@ -380,7 +371,9 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 {
 	using namespace catalog;
 
+	MemoryContext context = CurrentMemoryContext;
 	begin();
+	MemoryContextSwitchTo(context);
 	if (subscription.refresh)
 		give_up_unpublished(subscription, source, choice.known, choice.count);
 	for (int i = 0; subscription.refresh && i < source.count; i++) {
@@ -390,32 +383,58 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 	}
 	if (subscription.refresh)
 		adopt_objects(subscription, source, true);
-	(void) adopt_new(subscription, source, choice.known, choice.count, Mode::Beside);
+	adopt_all(subscription, source, Mode::Beside);
 	Internal internal = begin_internal();
 	run("UPDATE schemasync.subscription SET refresh = false, refresh_copy = NULL WHERE subid = $1 AND refresh", {as_int8(subscription.subid)});
 	end_internal(internal);
 	commit();
+	MemoryContextSwitchTo(context);
 }
 
 } // namespace
+
+void
+finish_rest(const catalog::Subscription &subscription)
+{
+	MemoryContext context = CurrentMemoryContext;
+	int count = 0;
+
+	begin();
+	MemoryContextSwitchTo(context);
+	Oid *oids = catalog::load_created(subscription.subid, &count);
+	commit();
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < count; i++) {
+			CHECK_FOR_INTERRUPTS();
+			begin();
+			if (pass == 0)
+				apply::finish_created(subscription, oids[i]);
+			else
+				apply::finish_foreign_keys(subscription, oids[i]);
+			commit();
+		}
+	MemoryContextSwitchTo(context);
+	pfree(oids);
+}
 
 void
 copy_beside(const catalog::Subscription &subscription)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext saved = MemoryContextSwitchTo(context);
-	Choice choice = {nullptr, 0, subscription.refresh};
+	Choice choice = {nullptr, 0, subscription.copy_schema, true, subscription.refresh};
 
+	await_former_helpers(subscription.subid);
 	begin();
 	MemoryContextSwitchTo(context);
 	choice.known = load_known(subscription.subid, &choice.count);
 	commit();
 	MemoryContextSwitchTo(context);
-	Source *source = open_source(subscription, SlotUse::Temporary, is_chosen, &choice);
+	Source *source = open_source(subscription, SlotUse::Temporary, choose, &choice);
 	pg::at_point("beside_snapshot");
 	adopt_beside(subscription, *source, choice);
 	pg::at_point("beside_adopted");
-	copy_pending(subscription, *source, Mode::Beside, context);
+	(void) copy_pending(subscription, source, Mode::Beside, context);
 	if (subscription.refresh && !subscription.objects_adopted) {
 		begin();
 		adopt_objects(subscription, *source, false);
@@ -434,11 +453,18 @@ initial_copy(const catalog::Subscription &subscription)
 	MemoryContext saved = MemoryContextSwitchTo(context);
 	bool resumed = !subscription.create_slot && is_adopted(subscription.subid);
 
+	await_former_helpers(subscription.subid);
 	MemoryContextSwitchTo(context);
 	Source *source = resumed ? resume_copy(subscription) : begin_copy(subscription);
-	copy_pending(subscription, *source, resumed ? Mode::Resumed : Mode::First, context);
+	int left = copy_pending(subscription, source, resumed ? Mode::Resumed : Mode::First, context);
+	/* what is left is copied beside the stream, and does not keep the others waiting */
+	if (left > 0 && subscription.options.two_phase)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("%d of the tables of subscription \"%s\" could not be copied", left, subscription.name),
+		                errhint("schemasync_errors says why. With two_phase the stream begins when all tables are copied.")));
 
 	begin();
+	MemoryContextSwitchTo(context);
 	adopt_objects(subscription, *source, false);
 	commit();
 	close_source(source);

@@ -27,4 +27,10 @@ void initial_copy(const catalog::Subscription &subscription);
  */
 void copy_beside(const catalog::Subscription &subscription);
 
+/*
+ * What tables that a copy made lack when their rows are there: indexes and constraints of partitioned tables and their partitions, foreign keys. What cannot
+ * be added yet is left for the next time. In transactions of its own.
+ */
+void finish_rest(const catalog::Subscription &subscription);
+
 } // namespace schemasync::worker

@@ -1,5 +1,7 @@
 #include "apply_ext/worker/copy_source.hpp"
 
+#include "apply_ext/worker/copy_reader.hpp"
+
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -18,7 +20,8 @@ namespace {
 
 /* How often the snapshot is taken again because the schema changed between it and the locks. */
 constexpr int most_attempts = 20;
-constexpr int names_at_once = 500;
+/* ... and how many tables are locked at a time while they are described. */
+constexpr int locked_at_once = 500;
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -72,7 +75,7 @@ constexpr char tables_sql[] =
 	"  SELECT relid, relid AS above, 0 AS depth FROM family"
 	"  UNION ALL SELECT d.relid, i.inhparent, d.depth + 1 FROM depth d JOIN pg_catalog.pg_inherits i ON i.inhrelid = d.above)"
 	" SELECT c.oid, n.nspname, c.relname, c.relkind, p.columns, p.filter, p.relid IS NOT NULL, coalesce(p.via_root, false),"
-	"  NOT EXISTS (SELECT FROM up WHERE up.relid = d.relid)"
+	"  NOT EXISTS (SELECT FROM up WHERE up.relid = d.relid), c.relispartition"
 	" FROM (SELECT relid, max(depth) AS depth FROM depth GROUP BY relid) d JOIN pg_catalog.pg_class c ON c.oid = d.relid"
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN published p ON p.relid = d.relid"
 	" ORDER BY d.depth, c.oid";
@@ -89,77 +92,12 @@ list_tables(Source *source, const catalog::Subscription &subscription, Selection
 	source->tables = static_cast<SourceTable *>(palloc0(sizeof(SourceTable) * static_cast<Size>(rows.count + 1)));
 	for (int i = 0; i < rows.count; i++) {
 		char **row = rows.values[i];
-		source->tables[i] = {static_cast<Oid>(strtoul(row[0], nullptr, 10)), row[1], row[2], row[3][0], row[4], row[5],
-		                     row[6][0] == 't', row[7][0] == 't', row[8][0] == 't', true};
-		source->tables[i].wanted = selection == nullptr || selection(source->tables[i], argument);
+		SourceTable *table = &source->tables[i];
+		*table = {.oid = static_cast<Oid>(strtoul(row[0], nullptr, 10)), .schema = row[1], .name = row[2], .relkind = row[3][0],
+		          .columns = row[4], .filter = row[5], .published = row[6][0] == 't', .via_root = row[7][0] == 't',
+		          .partition = row[9][0] == 't', .below = row[8][0] == 't', .wish = Wish::None, .state = nullptr, .number = i, .blocks = 0, .rows = 0};
+		table->wish = selection == nullptr ? Wish::None : selection(*table, argument);
 	}
-}
-
-/* returns: false when a table is gone by now */
-bool
-lock_tables(const Source &source)
-{
-	StringInfoData sql;
-	const char *message = nullptr;
-	Rows rows = {};
-
-	initStringInfo(&sql);
-	for (int i = 0; i < source.count; i++) {
-		const SourceTable &table = source.tables[i];
-		if (table.wanted)
-			appendStringInfo(&sql, "%s ONLY %s", sql.len == 0 ? "LOCK TABLE" : ",", quote_qualified_identifier(table.schema, table.name));
-		if (sql.len == 0 || (i + 1 < source.count && (i + 1) % names_at_once != 0))
-			continue;
-		appendStringInfoString(&sql, " IN ACCESS SHARE MODE");
-		const char *state = try_query(source.sql, sql.data, &rows, &message);
-		resetStringInfo(&sql);
-		if (state == nullptr)
-			continue;
-		if (strncmp(state, "42P01", 5) == 0 || strncmp(state, "3F000", 5) == 0 || strncmp(state, "42809", 5) == 0)
-			return false;
-		ereport(ERROR, (errcode(MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])),
-		                errmsg("could not lock the published tables: %s", message),
-		                errhint("The role that the subscription connects as needs SELECT on all of them.")));
-	}
-	return true;
-}
-
-/* A digest of the catalog rows of all tables: which versions of them somebody sees. */
-char *
-shape_sql(const Source &source)
-{
-	StringInfoData oids;
-
-	initStringInfo(&oids);
-	for (int i = 0; i < source.count; i++) {
-		if (source.tables[i].wanted)
-			appendStringInfo(&oids, "%s%u", oids.len == 0 ? "" : ",", source.tables[i].oid);
-	}
-	return psprintf("WITH o AS MATERIALIZED (SELECT pg_catalog.unnest('{%s}'::pg_catalog.oid[]) AS oid)"
-	                " SELECT pg_catalog.md5(coalesce(pg_catalog.string_agg(x, ',' ORDER BY x), '')) FROM ("
-	                " SELECT pg_catalog.concat_ws(':', 'c', c.oid, c.xmin, c.relfilenode) FROM o JOIN pg_catalog.pg_class c USING (oid)"
-	                " UNION ALL SELECT pg_catalog.concat_ws(':', 'a', attrelid, attnum, a.xmin) FROM o JOIN pg_catalog.pg_attribute a"
-	                "  ON attrelid = o.oid WHERE attnum > 0"
-	                " UNION ALL SELECT pg_catalog.concat_ws(':', 'd', adrelid, adnum, d.xmin) FROM o JOIN pg_catalog.pg_attrdef d"
-	                "  ON adrelid = o.oid"
-	                " UNION ALL SELECT pg_catalog.concat_ws(':', 'k', k.oid, k.xmin) FROM o JOIN pg_catalog.pg_constraint k"
-	                "  ON conrelid = o.oid"
-	                " UNION ALL SELECT pg_catalog.concat_ws(':', 'e', e.oid, e.xmin) FROM o JOIN pg_catalog.pg_attribute a"
-	                "  ON attrelid = o.oid JOIN pg_catalog.pg_enum e ON e.enumtypid = a.atttypid"
-	                " ) shapes(x)",
-	                oids.data);
-}
-
-void
-begin_snapshot(Source *source, const char *snapshot)
-{
-	(void) query(source->sql, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-	if (snapshot != nullptr)
-		(void) query(source->sql, psprintf("SET TRANSACTION SNAPSHOT %s", quote_text(snapshot)));
-	(void) query(source->sql, "SELECT pg_catalog.set_config('statement_timeout', '0', true),"
-	                          " pg_catalog.set_config('lock_timeout', '0', true),"
-	                          " pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),"
-	                          " pg_catalog.set_config('row_security', 'off', true)");
 }
 
 /* Makes a slot on the replication connection. returns: the name of the exported snapshot */
@@ -177,6 +115,96 @@ make_slot(Publisher *replication, const catalog::Subscription &subscription, Slo
 	return rows.values[0][2];
 }
 
+char *
+find_extension(Publisher *sql)
+{
+	Rows rows = query(sql, "SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e"
+	                       " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'schemasync'");
+
+	if (rows.count == 0)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"schemasync\" is not installed on the publisher"),
+		                errhint("In the publisher's database: CREATE EXTENSION schemasync;")));
+	expect(rows, "v");
+	return rows.values[0][0];
+}
+
+/* The table that the publisher names by its number in the list that it was asked with. */
+SourceTable *
+numbered_table(const Source *source, const char *number)
+{
+	int i = atoi(number);
+
+	if (i < 0 || i >= source->count)
+		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the publisher told of a table that it was not asked for")));
+	return &source->tables[i];
+}
+
+/* Asks for the states of these tables, and for those of the types that they need. */
+void
+describe_tables(Source *source, const SourceTable *const *described, int count)
+{
+	StringInfoData tables;
+
+	initStringInfo(&tables);
+	for (int i = 0; i < count; i++) {
+		const SourceTable &table = *described[i];
+		appendStringInfo(&tables, "%s(%d, %u, %s, %s, %s)", i == 0 ? "" : ", ", table.number, table.oid,
+		                 table.columns == nullptr ? "NULL" : quote_text(table.columns),
+		                 !table.published ? "NULL" : table.filter != nullptr ? "true" : "false", table.via_root ? "true" : "false");
+	}
+	Rows rows = query(source->sql,
+	                  psprintf("WITH d AS MATERIALIZED (SELECT i, %s.schemasync_describe_published(o::pg_catalog.oid,"
+	                           " c::pg_catalog.int2[], f::pg_catalog.bool, v) AS d FROM (VALUES %s) t(i, o, c, f, v))"
+	                           " SELECT i, 0 AS n, NULL, d->>'relation' FROM d UNION ALL"
+	                           " SELECT i, n::pg_catalog.int4, t->>'oid', t::pg_catalog.text FROM d,"
+	                           " pg_catalog.jsonb_array_elements(d->'types') WITH ORDINALITY e(t, n) ORDER BY 1, 2",
+	                           source->extension_schema, tables.data));
+	expect(rows, "vvnn");
+	for (int i = 0; i < rows.count; i++) {
+		char **row = rows.values[i];
+		if (row[3] == nullptr)
+			continue;
+		if (row[2] == nullptr) {
+			numbered_table(source, row[0])->state = row[3];
+			continue;
+		}
+		Oid type = static_cast<Oid>(strtoul(row[2], nullptr, 10));
+		if (list_member_oid(source->type_oids, type))
+			continue;
+		source->type_oids = lappend_oid(source->type_oids, type);
+		source->types = lappend(source->types, row[3]);
+	}
+}
+
+/*
+ * The states of the tables that are to be adopted, some at a time: their locks go before the next ones come. What happens to them after their
+ * description is for the stream, or for look_at_table() when their rows are copied.
+ *
+ * now: a connection that sees what is there now; nullptr: there is no snapshot, and so does the source's
+ * returns: false when one was altered since the snapshot
+ */
+bool
+describe_all(Source *source, Publisher *now)
+{
+	const SourceTable **some = static_cast<const SourceTable **>(palloc(sizeof(SourceTable *) * locked_at_once));
+	bool same = true;
+
+	for (int i = 0; same && i < source->count;) {
+		int count = 0;
+		for (; i < source->count && count < locked_at_once; i++) {
+			if (source->tables[i].wish == Wish::Adopt)
+				some[count++] = &source->tables[i];
+		}
+		if (count == 0)
+			break;
+		same = lock_tables(source->sql, now, some, count, false);
+		if (same)
+			describe_tables(source, some, count);
+		unlock_tables(source->sql);
+	}
+	return same;
+}
+
 /* One attempt. returns: false when the schema moved between the snapshot and the locks */
 bool
 try_source(Source *source, const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument)
@@ -190,17 +218,15 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 		snapshot = make_slot(replication, subscription, use, &source->position);
 	}
 	source->sql = connect(subscription.conninfo, Protocol::Sql, subscription.name, need_password);
-	begin_snapshot(source, snapshot);
-	list_tables(source, subscription, selection, argument);
-	bool same = lock_tables(*source);
-	if (same && replication != nullptr) {
-		/* the replication connection sees what is there now, the other one what was there at the snapshot */
-		char *sql = shape_sql(*source);
-		Rows then = query(source->sql, sql), now = query(replication, sql);
-		expect(then, "v", 1);
-		expect(now, "v", 1);
-		same = strcmp(then.values[0][0], now.values[0][0]) == 0;
+	begin_snapshot(source->sql, snapshot);
+	if (snapshot != nullptr) {
+		Rows exported = query(source->sql, "SELECT pg_catalog.pg_export_snapshot()");
+		expect(exported, "v", 1);
+		source->snapshot = exported.values[0][0];
 	}
+	source->extension_schema = find_extension(source->sql);
+	list_tables(source, subscription, selection, argument);
+	bool same = describe_all(source, replication);
 	if (replication != nullptr)
 		close(replication);
 	if (!same)
@@ -208,80 +234,21 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 	return same;
 }
 
-/* --- the rows ------------------------------------------------------------------------------------------------- */
-
-/* CopyFrom's callback takes no argument. */
-struct Stream {
-	PGconn *connection;
-	char *chunk; /* libpq's, partly handed out */
-	int length, used;
-	bool done;
-};
-
-Stream stream = {};
-
-/* The next chunk. returns: false at the end, or without may_wait when nothing has arrived */
-bool
-next_chunk(bool may_wait)
-{
-	for (;;) {
-		int got = PQgetCopyData(stream.connection, &stream.chunk, 1);
-		if (got > 0) {
-			stream.length = got;
-			stream.used = 0;
-			return true;
-		}
-		if (got < 0)
-			break;
-		if (!may_wait)
-			return false;
-		CHECK_FOR_INTERRUPTS();
-		int events = WaitLatchOrSocket(MyLatch, WL_SOCKET_READABLE | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH,
-		                               PQsocket(stream.connection), -1, pg::compat::wait_event("SchemasyncCopy"));
-		if ((events & WL_LATCH_SET) != 0)
-			ResetLatch(MyLatch);
-		if ((events & WL_SOCKET_READABLE) != 0 && PQconsumeInput(stream.connection) == 0)
-			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
-			                errmsg("the connection to the publisher was lost: %s", pchomp(PQerrorMessage(stream.connection)))));
-	}
-	stream.done = true;
-	PGresult *answer = PQgetResult(stream.connection);
-	ExecStatusType status = PQresultStatus(answer);
-	char *message = status == PGRES_COMMAND_OK ? nullptr : pchomp(PQerrorMessage(stream.connection));
-	PQclear(answer);
-	if (message != nullptr)
-		ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the publisher ended the copy: %s", message)));
-	while ((answer = PQgetResult(stream.connection)) != nullptr)
-		PQclear(answer);
-	return false;
-}
-
-void
-release_chunk()
-{
-	if (stream.chunk != nullptr)
-		PQfreemem(stream.chunk);
-	stream.chunk = nullptr;
-	stream.length = stream.used = 0;
-}
-
 } // namespace
+
+bool
+has_rows_of_its_own(const SourceTable &table)
+{
+	return table.published && (table.relkind != 'p' || table.via_root);
+}
 
 Source *
 open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument)
 {
 	for (int attempt = 1; attempt <= most_attempts; attempt++) {
 		Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
-		if (try_source(source, subscription, use, selection, argument)) {
-			Rows rows = query(source->sql, "SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension e"
-			                               " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'schemasync'");
-			if (rows.count == 0)
-				ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"schemasync\" is not installed on the publisher"),
-				                errhint("In the publisher's database: CREATE EXTENSION schemasync;")));
-			expect(rows, "v");
-			source->extension_schema = rows.values[0][0];
+		if (try_source(source, subscription, use, selection, argument))
 			return source;
-		}
 		if (use == SlotUse::Create)
 			drop_own_slot(subscription);
 		CHECK_FOR_INTERRUPTS();
@@ -326,47 +293,40 @@ drop_own_slot(const catalog::Subscription &subscription)
 	close(publisher);
 }
 
-States
-describe_tables(const Source &source, const SourceTable *const *described, int count)
+void
+measure_tables(Source *source)
 {
-	StringInfoData tables;
-	States states = {};
-	List *known = NIL;
+	StringInfoData oids;
 
-	states.relations = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(count + 1)));
-	if (count == 0)
-		return states;
-	initStringInfo(&tables);
-	for (int i = 0; i < count; i++) {
-		const SourceTable &table = *described[i];
-		appendStringInfo(&tables, "%s(%d, %u, %s, %s, %s)", i == 0 ? "" : ", ", i, table.oid,
-		                 table.columns == nullptr ? "NULL" : quote_text(table.columns),
-		                 !table.published ? "NULL" : table.filter != nullptr ? "true" : "false", table.via_root ? "true" : "false");
+	initStringInfo(&oids);
+	for (int i = 0; i < source->count; i++) {
+		const SourceTable &table = source->tables[i];
+		if (table.wish != Wish::None && has_rows_of_its_own(table))
+			appendStringInfo(&oids, "%s(%d,%u)", oids.len > 0 ? "," : "", i, table.oid);
 	}
-	Rows rows = query(source.sql,
-	                  psprintf("WITH d AS MATERIALIZED (SELECT i, %s.schemasync_describe_published(o::pg_catalog.oid,"
-	                           " c::pg_catalog.int2[], f::pg_catalog.bool, v) AS d FROM (VALUES %s) t(i, o, c, f, v))"
-	                           " SELECT i, 0 AS n, NULL, d->>'relation' FROM d UNION ALL"
-	                           " SELECT i, n::pg_catalog.int4, t->>'oid', t::pg_catalog.text FROM d,"
-	                           " pg_catalog.jsonb_array_elements(d->'types') WITH ORDINALITY e(t, n) ORDER BY 1, 2",
-	                           source.extension_schema, tables.data));
-	expect(rows, "vvnn");
-	states.types = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
+	if (oids.len == 0)
+		return;
+	/* rows: by the density that the last ANALYZE found, else by the width of the columns; a root's are those of its leaves */
+	Rows rows = query(source->sql,
+	                  psprintf("WITH t(i, root) AS (VALUES %s),"
+	                           " leaf AS (SELECT i, root, CASE WHEN c.relkind = 'p' THEN p.relid ELSE root::pg_catalog.oid END AS oid FROM t"
+	                           "  JOIN pg_catalog.pg_class c ON c.oid = root::pg_catalog.oid LEFT JOIN LATERAL pg_catalog.pg_partition_tree(c.oid) p"
+	                           "  ON c.relkind = 'p' WHERE c.relkind <> 'p' OR p.isleaf),"
+	                           " size AS (SELECT i, root, c.oid, c.reltuples, c.relpages, coalesce(am.amname = 'heap', false) AS heap,"
+	                           "  coalesce(pg_catalog.pg_relation_size(c.oid), 0) / pg_catalog.current_setting('block_size')::pg_catalog.int8 AS blocks"
+	                           "  FROM leaf JOIN pg_catalog.pg_class c ON c.oid = leaf.oid LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam)"
+	                           " SELECT i, sum(CASE WHEN heap AND oid = root::pg_catalog.oid THEN blocks ELSE 0 END)::pg_catalog.int8,"
+	                           " sum(CASE WHEN reltuples >= 0 AND relpages > 0 THEN reltuples / relpages * blocks ELSE"
+	                           "  blocks * 8000.0 / (SELECT 28 + coalesce(sum(CASE WHEN attlen > 0 THEN attlen ELSE 32 END), 0)"
+	                           "  FROM pg_catalog.pg_attribute WHERE attrelid = size.oid AND attnum > 0 AND NOT attisdropped) END)::pg_catalog.int8"
+	                           " FROM size GROUP BY i",
+	                           oids.data));
+	expect(rows, "vvv");
 	for (int i = 0; i < rows.count; i++) {
-		char **row = rows.values[i];
-		if (row[3] == nullptr)
-			continue;
-		if (row[2] == nullptr) {
-			states.relations[states.nrelations++] = row[3];
-			continue;
-		}
-		Oid type = static_cast<Oid>(strtoul(row[2], nullptr, 10));
-		if (list_member_oid(known, type))
-			continue;
-		known = lappend_oid(known, type);
-		states.types[states.ntypes++] = row[3];
+		SourceTable *table = numbered_table(source, rows.values[i][0]);
+		table->blocks = static_cast<std::uint32_t>(strtoul(rows.values[i][1], nullptr, 10));
+		table->rows = strtoll(rows.values[i][2], nullptr, 10);
 	}
-	return states;
 }
 
 const char **
@@ -388,6 +348,7 @@ describe_types(const Source &source, const catalog::Subscription &subscription, 
 	                           source.extension_schema, array, array));
 	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 
+	expect(rows, "n");
 	*count = 0;
 	for (int i = 0; i < rows.count; i++)
 		if (rows.values[i][0] != nullptr)
@@ -427,92 +388,6 @@ describe_objects(const Source &source, const catalog::Subscription &subscription
 	for (int i = 0; i < rows.count; i++)
 		texts[i] = rows.values[i][0];
 	return texts;
-}
-
-char *
-describe_table(const Source &source, const SourceTable &table)
-{
-	const char *parameters[] = {psprintf("%u", table.oid), table.columns, table.filter != nullptr ? "true" : "false",
-	                            table.via_root ? "true" : "false"};
-	Rows rows = query(source.sql,
-	                  psprintf("SELECT %s.schemasync_describe_published($1::pg_catalog.oid, $2::pg_catalog.int2[], $3::pg_catalog.bool,"
-	                           " $4::pg_catalog.bool)",
-	                           source.extension_schema),
-	                  4, parameters);
-	expect(rows, "n", 1);
-	return rows.values[0][0];
-}
-
-SourceColumn *
-read_columns(const Source &source, const SourceTable &table, int *count)
-{
-	const char *parameters[] = {psprintf("%u", table.oid), table.columns};
-	Rows rows = query(source.sql,
-	                  "SELECT attnum, attname, atttypid FROM pg_catalog.pg_attribute WHERE attrelid = $1::pg_catalog.oid"
-	                  " AND attnum > 0 AND NOT attisdropped AND attgenerated = ''"
-	                  " AND ($2::pg_catalog.int2[] IS NULL OR attnum = ANY ($2::pg_catalog.int2[])) ORDER BY attnum",
-	                  2, parameters);
-	SourceColumn *columns = static_cast<SourceColumn *>(palloc0(sizeof(SourceColumn) * static_cast<Size>(rows.count + 1)));
-
-	expect(rows, "vvv");
-	*count = rows.count;
-	for (int i = 0; i < rows.count; i++) {
-		columns[i] = {static_cast<AttrNumber>(atoi(rows.values[i][0])), rows.values[i][1],
-		              static_cast<Oid>(strtoul(rows.values[i][2], nullptr, 10))};
-	}
-	return columns;
-}
-
-void
-start_rows(const Source &source, const SourceTable &table, const SourceColumn *columns, int count, bool binary)
-{
-	StringInfoData list, sql;
-	const char *name = quote_qualified_identifier(table.schema, table.name);
-	/* an inheritance parent's own rows only; a partitioned table has none of its own */
-	const char *only = table.relkind == 'p' ? "" : "ONLY ";
-
-	initStringInfo(&list);
-	initStringInfo(&sql);
-	for (int i = 0; i < count; i++)
-		appendStringInfo(&list, "%s%s", i == 0 ? "" : ", ", quote_identifier(columns[i].name));
-	if (table.filter != nullptr)
-		appendStringInfo(&sql, "COPY (SELECT %s FROM %s%s WHERE %s)", list.data, only, name, table.filter);
-	else if (table.relkind == 'r' && count > 0)
-		appendStringInfo(&sql, "COPY %s (%s)", name, list.data);
-	else
-		appendStringInfo(&sql, "COPY (SELECT %s FROM %s%s)", list.data, only, name);
-	appendStringInfo(&sql, " TO STDOUT%s", binary ? " (FORMAT binary)" : "");
-	(void) query(source.sql, sql.data);
-	stream = Stream{source.sql->connection, nullptr, 0, 0, false};
-}
-
-int
-read_rows(void *buffer, int least, int most)
-{
-	int given = 0;
-
-	while (given < most) {
-		if (stream.used == stream.length) {
-			release_chunk();
-			if (stream.done || !next_chunk(given < least))
-				break;
-		}
-		int part = Min(stream.length - stream.used, most - given);
-		memcpy(static_cast<char *>(buffer) + given, stream.chunk + stream.used, static_cast<Size>(part));
-		stream.used += part;
-		given += part;
-	}
-	return given;
-}
-
-void
-end_rows()
-{
-	release_chunk();
-	/* CopyFrom stops reading at the end mark of the data; the command's end follows it */
-	while (!stream.done && next_chunk(true))
-		release_chunk();
-	stream = Stream{};
 }
 
 } // namespace schemasync::worker

@@ -5,15 +5,25 @@
  */
 #pragma once
 
+#include <cstdint>
+
 #include "apply_ext/catalog/subscription.hpp"
 #include "apply_ext/worker/publisher.hpp"
 
 extern "C" {
 #include "access/attnum.h"
 #include "access/xlogdefs.h"
+#include "nodes/pg_list.h"
 }
 
 namespace schemasync::worker {
+
+/* What is to be done with a table. */
+enum class Wish : unsigned char {
+	None,
+	Adopt, /* described: it gets a base and, where need be, a local table; and then its rows */
+	Rows,  /* it has both; its rows are copied */
+};
 
 /* One relation of the publisher, as of the snapshot. */
 struct SourceTable {
@@ -23,16 +33,24 @@ struct SourceTable {
 	char *columns; /* text of a smallint[]: the column list; nullptr: all */
 	char *filter;  /* SQL; nullptr: all rows */
 	bool published, via_root;
+	bool partition; /* its constraints and indexes come with its parent's */
 	bool below;    /* a partition below a published root: its rows travel as the root's, and it need not be there */
-	bool wanted;   /* locked, and described or copied */
+	Wish wish;
+	char *state;   /* JSON, of a table to be adopted */
+	int number;    /* its place in Source::tables */
+	std::uint32_t blocks; /* its size when it can be read in parts, else 0 */
+	std::int64_t rows;    /* about how many */
 };
 
 struct Source {
 	Publisher *sql;          /* in a transaction with the snapshot */
+	char *snapshot;          /* under which name others may take it while this one is open */
 	XLogRecPtr position;     /* of the snapshot; 0 when there is none and everything is as of now */
 	char *extension_schema;  /* quoted */
-	SourceTable *tables;     /* those to describe, parents first */
+	SourceTable *tables;     /* parents first */
 	int count;
+	List *types;             /* char *: JSON states of the types that the described tables need, each after those it needs */
+	List *type_oids;
 };
 
 /* What becomes of the slot that gives the snapshot. */
@@ -42,16 +60,16 @@ enum class SlotUse : unsigned char {
 	None,      /* no rows are copied from a slot that is there already */
 };
 
-/* Says of a table whether it is wanted. */
-using Selection = bool (*)(const SourceTable &table, const void *argument);
+/* Says of a table what is to be done with it. */
+using Selection = Wish (*)(const SourceTable &table, const void *argument);
 
 /*
- * Opens the snapshot and locks what is published in it and selected (nullptr: all), so that neither rows nor shapes move until the
- * source is closed.
+ * Opens the snapshot, lists what is published and describes what is to be adopted, all as of the snapshot. No lock remains: tables may be altered
+ * from now on, but their states are those of the snapshot.
  *
  * returns: palloc'd in the current context, which owns the connection
  */
-Source *open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection = nullptr, const void *argument = nullptr);
+Source *open_source(const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument);
 void close_source(Source *source);
 
 /* What is published, without a snapshot or locks: a connection in no transaction. */
@@ -60,35 +78,16 @@ Source *open_listing(const catalog::Subscription &subscription);
 /* Drops the subscription's slot on the publisher if it is there. */
 void drop_own_slot(const catalog::Subscription &subscription);
 
-/* The states of tables, in their order, and those of the types they need, each after those it needs. */
-struct States {
-	const char **relations;
-	int nrelations;
-	const char **types;
-	int ntypes;
-};
-States describe_tables(const Source &source, const SourceTable *const *tables, int count);
+/* Whether a table has rows to copy: ancestors and partitions that travel through others have none of their own. */
+bool has_rows_of_its_own(const SourceTable &table);
+
+/* Fills in the sizes of the tables whose rows are to be copied. */
+void measure_tables(Source *source);
 
 /* The states of all types in what is published as a whole (all tables, or a schema), whether a table uses them or not. */
 const char **describe_types(const Source &source, const catalog::Subscription &subscription, int *count);
 
 /* The definitions of the opt-in classes (docs/wire.md) that the publications cover, in an order in which they can be made. */
 const char **describe_objects(const Source &source, const catalog::Subscription &subscription, int *count);
-
-/* One table's state and types as the content of a schemasync.state message; nullptr when it is gone. */
-char *describe_table(const Source &source, const SourceTable &table);
-
-/* The columns whose values are sent, in attnum order. */
-struct SourceColumn {
-	AttrNumber attnum;
-	char *name;
-	Oid type;
-};
-SourceColumn *read_columns(const Source &source, const SourceTable &table, int *count);
-
-/* Starts COPY TO of these columns; then read_rows gives the bytes as CopyFrom's callback wants them. */
-void start_rows(const Source &source, const SourceTable &table, const SourceColumn *columns, int count, bool binary);
-int read_rows(void *buffer, int least, int most);
-void end_rows();
 
 } // namespace schemasync::worker

@@ -6,6 +6,7 @@
 extern "C" {
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/heap.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/copy.h"
@@ -92,12 +93,12 @@ struct Plan {
 };
 
 Plan
-plan_columns(const catalog::Subscription &subscription, const Source &source, const SourceTable &table,
+plan_columns(const catalog::Subscription &subscription, const Reader &reader, const SourceTable &table,
              const Target &target, Relation relation)
 {
 	Plan plan = {};
 	int count = 0;
-	SourceColumn *columns = read_columns(source, table, &count);
+	SourceColumn *columns = read_columns(reader, table, &count);
 	TupleDesc descriptor = RelationGetDescr(relation);
 
 	plan.columns = static_cast<SourceColumn *>(palloc0(sizeof(SourceColumn) * static_cast<Size>(count + 1)));
@@ -150,7 +151,7 @@ read_callback(void *buffer, int least, int most)
 }
 
 std::int64_t
-copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Relation relation)
+copy_rows(const Reader &reader, const SourceTable &table, const Part &part, const Plan &plan, Relation relation)
 {
 	ParseState *parse = make_parsestate(nullptr);
 	List *options = NIL;
@@ -158,7 +159,7 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 	(void) addRangeTableEntryForRelation(parse, relation, RowExclusiveLock, nullptr, false, false);
 	if (plan.binary)
 		options = list_make1(makeDefElem(pstrdup("format"), reinterpret_cast<Node *>(makeString(pstrdup("binary"))), -1));
-	start_rows(source, table, plan.columns, plan.count, plan.binary);
+	start_rows(reader, table, part, plan.columns, plan.count, plan.binary);
 	CopyFromState copy = BeginCopyFrom(parse, relation, nullptr, nullptr, false, read_callback, plan.names, options);
 	std::int64_t rows = static_cast<std::int64_t>(CopyFrom(copy));
 	EndCopyFrom(copy);
@@ -166,40 +167,60 @@ copy_rows(const Source &source, const SourceTable &table, const Plan &plan, Rela
 	return rows;
 }
 
-/* Empties a table before it is copied afresh; whoever reads it meanwhile sees either the old rows or, with DELETE, waits for nothing. */
 void
-clear_table(Relation relation)
+execute_on(Oid relid, const char *command, const char *tail)
 {
-	char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
-	const char *only = relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "" : "ONLY ";
+	char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+	const char *only = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "" : "ONLY ";
 
 	SPI_connect();
-	if (SPI_execute(psprintf("DELETE FROM %s%s", only, name), false, 0) != SPI_OK_DELETE)
-		elog(ERROR, "could not empty table %s", name);
-	SPI_finish();
+	if (SPI_execute(psprintf("%s %s%s%s", command, only, name, tail), false, 1) < 0)
+		elog(ERROR, "could not run a statement on table %s", name);
 }
 
 } // namespace
 
 bool
-empty_target(const catalog::Subscription &subscription, Oid publisher_oid)
+empty_target(const catalog::Subscription &subscription, Oid publisher_oid, Emptying emptying)
+{
+	Target target = load_target(subscription.subid, publisher_oid);
+	bool truncate = emptying == Emptying::Truncate;
+
+	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
+		return false;
+	Relation relation = table_open(target.relid, truncate ? AccessExclusiveLock : RowExclusiveLock);
+	catalog::Internal saved = {};
+	become_owner(subscription, relation, &saved);
+	truncate = truncate && heap_truncate_find_FKs(list_make1_oid(target.relid)) == NIL;
+	/* TRUNCATE wants the table for itself, in this session too; the lock stays */
+	table_close(relation, NoLock);
+	execute_on(target.relid, truncate ? "TRUNCATE TABLE" : "DELETE FROM", "");
+	SPI_finish();
+	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
+	CommandCounterIncrement();
+	return true;
+}
+
+bool
+is_target_empty(const catalog::Subscription &subscription, Oid publisher_oid)
 {
 	Target target = load_target(subscription.subid, publisher_oid);
 
 	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
 		return false;
-	Relation relation = table_open(target.relid, RowExclusiveLock);
+	Relation relation = table_open(target.relid, AccessShareLock);
 	catalog::Internal saved = {};
 	become_owner(subscription, relation, &saved);
-	clear_table(relation);
+	execute_on(target.relid, "SELECT FROM", " LIMIT 1");
+	bool empty = SPI_processed == 0;
+	SPI_finish();
 	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
 	table_close(relation, NoLock);
-	CommandCounterIncrement();
-	return true;
+	return empty;
 }
 
 std::int64_t
-fill_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table)
+fill_table(const catalog::Subscription &subscription, const Reader &reader, const SourceTable &table, const Part &part)
 {
 	Target target = load_target(subscription.subid, table.oid);
 	std::int64_t rows = 0;
@@ -207,10 +228,10 @@ fill_table(const catalog::Subscription &subscription, const Source &source, cons
 	if (!OidIsValid(target.relid))
 		return 0;
 	Relation relation = table_open(target.relid, RowExclusiveLock);
-	Plan plan = plan_columns(subscription, source, table, target, relation);
+	Plan plan = plan_columns(subscription, reader, table, target, relation);
 	catalog::Internal saved = {};
 	become_owner(subscription, relation, &saved);
-	rows = copy_rows(source, table, plan, relation);
+	rows = copy_rows(reader, table, part, plan, relation);
 	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
 	table_close(relation, NoLock);
 	CommandCounterIncrement();

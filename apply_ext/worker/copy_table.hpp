@@ -7,18 +7,23 @@
 
 #include <cstdint>
 
-#include "apply_ext/worker/copy_source.hpp"
+#include "apply_ext/worker/copy_reader.hpp"
 
 namespace schemasync::worker {
 
-/*
- * Deletes what is in the local table. Until the transaction commits, whoever reads the table sees what was there, and an error leaves that.
- *
- * returns: false when there is no local table
- */
-bool empty_target(const catalog::Subscription &subscription, Oid publisher_oid);
+/* What an interrupted copy, or the last one, left in the local table goes: */
+enum class Emptying : unsigned char {
+	Delete,   /* whoever reads the table sees what was there until the transaction commits, and an error leaves that */
+	Truncate, /* at once; where a foreign key of another table forbids that, as Delete */
+};
+
+/* returns: false when there is no local table */
+bool empty_target(const catalog::Subscription &subscription, Oid publisher_oid, Emptying emptying);
+
+/* Whether the local table is there and has no rows at all: only then may what is copied be committed part by part. */
+bool is_target_empty(const catalog::Subscription &subscription, Oid publisher_oid);
 
 /* Copies the rows of a table. returns: how many; 0 when it has no local table */
-std::int64_t fill_table(const catalog::Subscription &subscription, const Source &source, const SourceTable &table);
+std::int64_t fill_table(const catalog::Subscription &subscription, const Reader &reader, const SourceTable &table, const Part &part);
 
 } // namespace schemasync::worker

@@ -59,7 +59,7 @@ wait_applied($pub, $sub, 'part');
 is($sub->safe_psql('postgres', 'SELECT m FROM plain WHERE a = 3'), 'sad', 'and the stream agrees with that');
 $sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('part'); DROP TABLE plain");
 
-# --- interrupted: one table is held up, the worker killed, the held table altered meanwhile
+# --- interrupted: two tables are held up, the worker stopped, both altered meanwhile
 $pub->safe_psql('postgres', 'CREATE TABLE held (id int PRIMARY KEY, v int); INSERT INTO held SELECT i, i FROM generate_series(1, 100) i;'
 	  . ' CREATE TABLE before (id int PRIMARY KEY, v int); INSERT INTO before SELECT i, i FROM generate_series(1, 100) i;'
 	  . ' CREATE PUBLICATION two FOR TABLE before, held');
@@ -67,7 +67,7 @@ $sub->safe_psql('postgres', 'CREATE TABLE before (id int PRIMARY KEY, v int); CR
 my $holder = $sub->background_psql('postgres');
 $holder->query_safe('BEGIN; LOCK TABLE before, held IN SHARE MODE');
 create_subscription($pub, $sub, 'two', publications => ['two'], args => 'copy_schema => false', wait => 0);
-$sub->poll_query_until('postgres', "SELECT count(*) = 1 FROM schemasync_tables WHERE state = 'copying'") or die 'the copy did not begin';
+$sub->poll_query_until('postgres', "SELECT count(*) = 2 FROM schemasync_tables WHERE state = 'copying'") or die 'the copy did not begin';
 $sub->safe_psql('postgres', "SELECT schemasync_stop('two')");
 $pub->safe_psql('postgres', 'UPDATE held SET v = -v WHERE id < 10; ALTER TABLE held ADD extra int DEFAULT 7; INSERT INTO held VALUES (101, 1, 1);'
 	  . ' UPDATE held SET extra = id WHERE id > 90; DELETE FROM before WHERE id = 1; ALTER TABLE before RENAME v TO w; INSERT INTO before VALUES (101, 1)');
