@@ -160,7 +160,7 @@ adopt_type(Adoption &adoption, const char *text)
 void
 adopt_spare_type(Adoption &adoption, const char *text)
 {
-	const auto theirs = parsed(state::parse_type(text));
+	auto theirs = parsed(state::parse_type(text));
 	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
 
 	if (OidIsValid(local) || !adoption.create) {
