@@ -368,10 +368,10 @@ def main():
     ap.add_argument("--verbose", action="store_true")
     options = ap.parse_args()
     liar = Liar()
-    end = time.time() + options.seconds
     failed = number = 0
     with Pair(options.bindir, options.port, options.keep, liar.make_filter, "ss-lies-") as pair:
         run = Run(pair, liar, options)
+        end = time.time() + options.seconds
         while number < options.count and time.time() < end:
             number += 1
             try:
