@@ -347,10 +347,7 @@ await_helpers()
 	nhelpers = 0;
 }
 
-/*
- * Whether a table may be committed part by part: it is large, and has no rows here that another failure could not give back.
- * Empties and levels it then.
- */
+/* Whether a large table may be committed part by part: it has no rows here that a failure could not give back. Empties and levels it then. */
 void
 prepare_parts(void *argument)
 {
@@ -362,7 +359,7 @@ prepare_parts(void *argument)
 	begin();
 	if (queued.partial)
 		(void) empty_target(subscription, table->oid, Emptying::Truncate);
-	bool empty = is_target_empty(subscription, table->oid);
+	bool empty = may_fill_in_parts(subscription, table->oid);
 	commit();
 	MemoryContextSwitchTo(hand->work);
 	if (!empty)

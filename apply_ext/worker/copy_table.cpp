@@ -202,7 +202,7 @@ empty_target(const catalog::Subscription &subscription, Oid publisher_oid, Empty
 }
 
 bool
-is_target_empty(const catalog::Subscription &subscription, Oid publisher_oid)
+may_fill_in_parts(const catalog::Subscription &subscription, Oid publisher_oid)
 {
 	Target target = load_target(subscription.subid, publisher_oid);
 
@@ -211,9 +211,12 @@ is_target_empty(const catalog::Subscription &subscription, Oid publisher_oid)
 	Relation relation = table_open(target.relid, AccessShareLock);
 	catalog::Internal saved = {};
 	become_owner(subscription, relation, &saved);
-	execute_on(target.relid, "SELECT FROM", " LIMIT 1");
-	bool empty = SPI_processed == 0;
-	SPI_finish();
+	bool empty = !relation->rd_rel->relhasindex;
+	if (empty) {
+		execute_on(target.relid, "SELECT FROM", " LIMIT 1");
+		empty = SPI_processed == 0;
+		SPI_finish();
+	}
 	SetUserIdAndSecContext(saved.saved_user, saved.saved_sec_context);
 	table_close(relation, NoLock);
 	return empty;

@@ -20,8 +20,11 @@ enum class Emptying : unsigned char {
 /* returns: false when there is no local table */
 bool empty_target(const catalog::Subscription &subscription, Oid publisher_oid, Emptying emptying);
 
-/* Whether the local table is there and has no rows at all: only then may what is copied be committed part by part. */
-bool is_target_empty(const catalog::Subscription &subscription, Oid publisher_oid);
+/*
+ * Whether what is copied may be committed part by part: the local table is there and has no rows at all, and no index either. Several workers that fill an
+ * index in different places split its pages in halves and find each place anew, where one that comes in order appends: that costs more than it gains.
+ */
+bool may_fill_in_parts(const catalog::Subscription &subscription, Oid publisher_oid);
 
 /* Copies the rows of a table. returns: how many; 0 when it has no local table */
 std::int64_t fill_table(const catalog::Subscription &subscription, const Reader &reader, const SourceTable &table, const Part &part);
