@@ -87,7 +87,7 @@ list_tables(Source *source, const catalog::Subscription &subscription, Selection
 	char *sql = psprintf(tables_sql, array, array);
 	Rows rows = query(source->sql, sql);
 
-	expect(rows, "vvvvnnvvv");
+	expect(rows, "vvvvnnvvvv");
 	source->count = rows.count;
 	source->tables = static_cast<SourceTable *>(palloc0(sizeof(SourceTable) * static_cast<Size>(rows.count + 1)));
 	for (int i = 0; i < rows.count; i++) {
