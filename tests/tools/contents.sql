@@ -7,7 +7,7 @@ SET datestyle = 'ISO, MDY';
 SET intervalstyle = 'postgres';
 SET timezone = 'UTC';
 SET bytea_output = 'hex';
-SELECT pg_catalog.format('SELECT %L, r FROM (SELECT pg_catalog.concat_ws(E''\t'', %s) AS r FROM ONLY %I.%I) rows ORDER BY r COLLATE "C"',
+SELECT pg_catalog.format('SELECT %L, r FROM (SELECT pg_catalog.array_to_string(ARRAY[%s]::pg_catalog.text[], E''\t'') AS r FROM ONLY %I.%I) rows ORDER BY r COLLATE "C"',
 		n.nspname || '.' || c.relname,
 		coalesce(pg_catalog.string_agg(pg_catalog.format('coalesce(pg_catalog.quote_literal(%I::text), %L)',
 			a.attname, a.attname || ' is null'), ', ' ORDER BY a.attname COLLATE "C")

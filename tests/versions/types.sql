@@ -79,7 +79,7 @@ ALTER TABLE everything ALTER c_int4 TYPE bigint, ALTER c_date TYPE timestamp, AL
 
 ALTER TABLE everything ALTER c_int8 TYPE numeric USING c_int8 / 2.0, ALTER c_uuid TYPE text, ALTER u_mood TYPE text;
 
-ALTER TABLE everything DROP c_money, DROP c_line, DROP ua_pair, DROP u_timespans, DROP c_snapshot;
+ALTER TABLE everything DROP c_money, DROP c_line, DROP ua_pair, DROP ua_positive, DROP u_timespans, DROP c_snapshot;
 
 ALTER TYPE mood ADD VALUE 'great' AFTER 'ok';
 ALTER TYPE mood ADD VALUE 'bad' BEFORE 'sad';
