@@ -272,4 +272,13 @@ resolve_errors(std::int64_t subid)
 	end_internal(internal);
 }
 
+void
+resolve_copy_errors(std::int64_t subid)
+{
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL",
+	    {as_int8(subid)});
+	end_internal(internal);
+}
+
 } // namespace schemasync::catalog

@@ -102,5 +102,7 @@ void record_error(std::int64_t subid, const ErrorData *error, const ErrorContext
 bool note_error(std::int64_t subid, const ErrorData *error, const ErrorContextInfo *where);
 /* After success: open errors get their resolved_at. */
 void resolve_errors(std::int64_t subid);
+/* Those of the copy: all its tables are there. */
+void resolve_copy_errors(std::int64_t subid);
 
 } // namespace schemasync::catalog

@@ -86,9 +86,8 @@ finish_copied(std::int64_t subid)
 	std::uint64_t count = run("UPDATE schemasync.relation SET state = 'ready' WHERE subid = $1 AND state = 'catchup'"
 	                          " RETURNING publisher_oid",
 	                          {as_int8(subid)});
-	run("UPDATE schemasync.error SET resolved_at = clock_timestamp() WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL",
-	    {as_int8(subid)});
 	end_internal(internal);
+	catalog::resolve_copy_errors(subid);
 	commit();
 	/* foreign keys whose other side was not there yet, say */
 	if (count > 0)

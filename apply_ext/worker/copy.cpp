@@ -473,6 +473,8 @@ initial_copy(const catalog::Subscription &subscription)
 	begin();
 	catalog::save_copied(subscription.subid);
 	catalog::resolve_errors(subscription.subid);
+	if (left == 0)
+		catalog::resolve_copy_errors(subscription.subid);
 	commit();
 	MemoryContextSwitchTo(saved);
 	MemoryContextDelete(context);
