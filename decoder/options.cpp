@@ -164,7 +164,8 @@ read_option(DefElem *element, Options &options, unsigned &given)
 	} else if (strcmp(name, "two_phase") == 0) {
 		note_given(given, given_two_phase);
 		options.two_phase = defGetBoolean(element);
-	} else if (pg::compat::has_origin_option && strcmp(name, "origin") == 0) {
+	} else if ((pg::compat::has_origin_option || options.schemasync) && strcmp(name, "origin") == 0) {
+		/* pgoutput of 15 has no such option; a subscriber of schemasync has it, and names itself before */
 		note_given(given, given_origin);
 		options.origin_none = read_origin_none(element);
 	} else if (strcmp(name, "schemasync") == 0) {

@@ -122,9 +122,10 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 		append_literal(&command, "streaming", "on");
 	if (subscription.options.two_phase)
 		append_literal(&command, "two_phase", "on");
-	if (server_version >= 160000)
-		append_literal(&command, "origin", subscription.options.origin_none ? "none" : "any");
 	append_literal(&command, "schemasync", "1");
+	/* after it: a decoder of 15 knows it from then on */
+	if (server_version >= 160000 || subscription.options.origin_none)
+		append_literal(&command, "origin", subscription.options.origin_none ? "none" : "any");
 	append_literal(&command, "rewrites",
 	               subscription.options.policy.rewrites == Choice::Carry || subscription.table_carries ? "carry" : "refuse");
 	if (relations != nullptr)
