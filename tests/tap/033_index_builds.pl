@@ -179,8 +179,8 @@ until_waiting('i_late');
 pub_sql('CREATE UNIQUE INDEX i_referenced ON large (d, id); CREATE TABLE pair (d bigint, id int, FOREIGN KEY (d, id) REFERENCES large (d, id))');
 wait_applied($pub, $sub, 'sub');
 like(detail_of('i_referenced'), qr/because another change needed it/, 'a foreign key gets its index at once');
+pub_sql(q{CREATE TABLE odd ("a, b" int, "c) REFERENCES d(e" int, "q"", q" int); INSERT INTO odd SELECT i, i, i FROM generate_series(1, 50) i});
 pub_sql(q{
-	CREATE TABLE odd ("a, b" int, "c) REFERENCES d(e" int, "q"", q" int);
 	CREATE UNIQUE INDEX i_odd ON odd ("a, b", "c) REFERENCES d(e");
 	CREATE UNIQUE INDEX i_unneeded ON odd ("q"", q", "a, b");
 	CREATE TABLE odd_pair ("a, b" int, "x, y" int, FOREIGN KEY ("a, b", "x, y") REFERENCES odd ("a, b", "c) REFERENCES d(e"));
