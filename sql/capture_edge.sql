@@ -176,7 +176,7 @@ DO $$ BEGIN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF) CREATE TABLE silent AS SELECT 
 SELECT * FROM helper.markers();
 SELECT a FROM silent;
 
-\echo -- replicated DDL is not marked, nor is what runs while the triggers are off
+\echo -- replicated DDL is marked too, for a cascade; what runs while the triggers are off is not
 SET session_replication_role = replica;
 CREATE TABLE replicated (a int);
 RESET session_replication_role;

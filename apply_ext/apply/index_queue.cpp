@@ -123,43 +123,11 @@ build_now(SchemaWork &work, const catalog::IndexBuild &build)
 	});
 }
 
-/* The names in the list of columns that a foreign key refers to. */
-std::vector<std::string>
-referenced_names(const state::Constraint &constraint)
-{
-	std::vector<std::string> names;
-	std::size_t at = constraint.definition.find(" REFERENCES ");
-	std::size_t open = at == std::string::npos ? at : constraint.definition.find('(', at);
-	std::size_t close = open == std::string::npos ? open : constraint.definition.find(')', open);
-
-	if (close == std::string::npos)
-		return names;
-	std::string list = constraint.definition.substr(open + 1, close - open - 1);
-	for (std::size_t from = 0; from <= list.size();) {
-		std::size_t end = std::min(list.find(", ", from), list.size());
-		std::string name = list.substr(from, end - from);
-		if (name.size() > 1 && name.front() == '"')
-			name = name.substr(1, name.size() - 2);
-		names.push_back(std::move(name));
-		from = end + 2;
-	}
-	return names;
-}
-
-/* Whether the foreign key may need the index; when in doubt. */
+/* Whether the foreign key stands on the index. A state without the index (of an older publisher) may mean any. */
 bool
-may_need(const SchemaWork &work, const state::Constraint &constraint, const catalog::IndexBuild &build)
+needs(const state::Constraint &constraint, const catalog::IndexBuild &build)
 {
-	Sides sides = load_sides(work, build.publisher_oid, nullptr);
-	const state::Index *index = sides.base ? index_of(*sides.base, build.index_oid) : nullptr;
-
-	if (index == nullptr)
-		return true;
-	for (const std::string &name : referenced_names(constraint))
-		for (const state::Column &column : sides.base->columns)
-			if (column.name == name && std::find(index->columns.begin(), index->columns.end(), column.attnum) == index->columns.end())
-				return false;
-	return true;
+	return build.is_unique && (constraint.index == 0 || constraint.index == build.index_oid);
 }
 
 /* The queued indexes that must be there before the operations are done. returns: whether one was built on the relation itself */
@@ -183,7 +151,7 @@ build_needed(SchemaWork &work, const merge::Result &result, const state::Relatio
 				continue;
 			Builds others = load_builds(work, constraint.references->oid);
 			for (int i = 0; i < others.count; i++)
-				if (others.rows[i].is_unique && may_need(work, constraint, others.rows[i])) {
+				if (needs(constraint, others.rows[i])) {
 					build_now(work, others.rows[i]);
 					built = built || others.rows[i].publisher_oid == theirs.name.oid;
 				}

@@ -186,8 +186,7 @@ add_cascaded(Check *check)
 		    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		     errmsg("the event triggers of schemasync did not see the command"),
 		     errhint(
-		         "They are created with the extension; session_replication_role = replica and ALTER EVENT "
-		         "TRIGGER ... DISABLE keep them from running.")));
+		         "They are created with the extension; ALTER EVENT TRIGGER ... DISABLE keeps them from running.")));
 	foreach (cell, check->observation.dropped)
 		note_address(&cascaded, static_cast<ObjectAddress *>(lfirst(cell)));
 	note_descendants(&cascaded);

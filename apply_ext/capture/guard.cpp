@@ -14,6 +14,7 @@
 #include "pg/postgres.hpp"
 
 extern "C" {
+#include "commands/trigger.h"
 #include "mb/pg_wchar.h"
 #include "utils/elog.h"
 #include "utils/guc.h"
@@ -93,7 +94,8 @@ define_guard()
 bool
 guard_is_on()
 {
-	return guard_level != guard_off;
+	/* what an apply worker runs was decided by the publisher: rejecting it here would only halt the subscription */
+	return guard_level != guard_off && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
 
 void

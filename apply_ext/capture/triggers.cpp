@@ -1,5 +1,11 @@
 /*
- * The event trigger functions, and the one that fills the key.
+ * Capture: event triggers that mark each DDL command in the WAL, so that the decoder knows when something
+ * changed and the little that the catalog cannot say (the statement, USING expressions, which rewrite). What
+ * changed, the decoder reads from the catalog; a missing marker only turns a captured change into an inferred
+ * one. Hence nothing here may make a user's command fail, and each doubt is resolved by writing no marker.
+ *
+ * The triggers are created by the extension's script (schema/capture.sql). Here are their functions, and the
+ * one that fills the key.
  *
  * Zone: server code.
  */
@@ -7,7 +13,6 @@
 
 #include <cstring>
 
-#include "apply_ext/capture/capture.hpp"
 #include "apply_ext/capture/collected.hpp"
 #include "apply_ext/capture/command.hpp"
 #include "apply_ext/capture/guard.hpp"
@@ -46,8 +51,6 @@ namespace schemasync::capture {
 
 namespace {
 
-bool disabled = false;
-
 // ---- leaves: may ereport; plain data only ----
 
 const EventTriggerData *
@@ -65,7 +68,7 @@ is_active(const EventTriggerData *data)
 {
 	if (observation != nullptr)
 		return true;
-	if (disabled || RecoveryInProgress() || !(XLogLogicalInfoActive() || guard_is_on()))
+	if (RecoveryInProgress() || !(XLogLogicalInfoActive() || guard_is_on()))
 		return false;
 	/* what a script makes are members, which each side's own script makes, and ours */
 	if (creating_extension)
@@ -186,12 +189,6 @@ make_key()
 } // namespace
 
 Observation *observation = nullptr;
-
-void
-disable_in_this_process()
-{
-	disabled = true;
-}
 
 } // namespace schemasync::capture
 

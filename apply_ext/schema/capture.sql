@@ -25,6 +25,12 @@ CREATE EVENT TRIGGER schemasync_capture_rewrite ON table_rewrite EXECUTE FUNCTIO
 CREATE EVENT TRIGGER schemasync_capture_drop ON sql_drop EXECUTE FUNCTION schemasync.capture_drop();
 CREATE EVENT TRIGGER schemasync_capture_end ON ddl_command_end EXECUTE FUNCTION schemasync.capture_end();
 
+-- Also in sessions that apply what another publisher has sent (session_replication_role = replica): their DDL goes on in a cascade.
+ALTER EVENT TRIGGER schemasync_capture_start ENABLE ALWAYS;
+ALTER EVENT TRIGGER schemasync_capture_rewrite ENABLE ALWAYS;
+ALTER EVENT TRIGGER schemasync_capture_drop ENABLE ALWAYS;
+ALTER EVENT TRIGGER schemasync_capture_end ENABLE ALWAYS;
+
 -- Shows what a subscriber with such a policy would make of a command, and leaves no trace of it.
 CREATE FUNCTION @extschema@.schemasync_check(ddl text, policy jsonb DEFAULT '{}',
 	OUT operation text, OUT object_type text, OUT object_identity text, OUT verdict text, OUT reason text, OUT lock text,
