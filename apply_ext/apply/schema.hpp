@@ -23,6 +23,8 @@ extern "C" {
 #include "datatype/timestamp.h"
 }
 
+struct Bitmapset;
+
 namespace schemasync::apply {
 
 /* What the message is applied for. */
@@ -106,14 +108,14 @@ struct RelationTarget {
 	bool carried; /* rewritten rows: each updates the row with its key instead of being inserted */
 	bool *keys;   /* of carried: whether the column is part of the key */
 	AttrNumber *local_attnums;     /* 0: not kept here (drop_column = keep leaves it out) */
-	Bitmapset *gone_columns;       /* by place: those whose local column was dropped here, and none has their name */
+	::Bitmapset *gone_columns;       /* by place: those whose local column was dropped here, and none has their name */
 };
 
 /* Finds it by the publisher's oid in schemasync.relation; nullptr when the subscription does not know it.
  * Leaf; needs a transaction. */
 RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid, Pass pass);
 
-/* For a table that was dropped here and made again under the publisher's name: from now on its rows go there. Leaf; needs a
+/* For a table, or columns of one, that were dropped here and made again under the publisher's name: from now on its rows go there. Leaf; needs a
  * transaction. returns: false when there is none with all of its columns, though there was one */
 bool find_again(std::int64_t subid, Oid publisher_oid);
 

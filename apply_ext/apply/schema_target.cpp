@@ -173,8 +173,6 @@ find_again(std::int64_t subid, Oid publisher_oid)
 	if (row == nullptr || !OidIsValid(row->relid))
 		return true;
 	Oid relid = local_relid(row);
-	if (relid == row->relid)
-		return true;
 	if (!OidIsValid(relid))
 		return false;
 	RelationTarget target = {};
