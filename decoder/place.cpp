@@ -4,6 +4,7 @@
 
 #include "decoder/messages.hpp"
 #include "decoder/output.hpp"
+#include "decoder/sent.hpp"
 #include "decoder/transaction.hpp"
 
 extern "C" {
@@ -37,7 +38,7 @@ place_of(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn)
 	place.reading.xid_count = snapshot->subxcnt;
 	place.reading.as_of = lsn;
 	if (!TransactionIdIsValid(place.pending_xid))
-		place.reading.commit = top->final_lsn;
+		place.reading.commit = position_of_commit(top->final_lsn);
 	return place;
 }
 

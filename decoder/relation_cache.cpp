@@ -6,6 +6,7 @@
 extern "C" {
 #include "nodes/pg_list.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -29,6 +30,7 @@ namespace {
  */
 RelationCache *active = nullptr;
 std::uint64_t generation = 0;
+bool distrusting = false;
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -40,13 +42,20 @@ detach(void *cache)
 }
 
 void
+mark_stale(RelationEntry *entry)
+{
+	entry->valid = false;
+	entry->changed = entry->changed || !distrusting;
+}
+
+void
 mark_all_stale()
 {
 	HASH_SEQ_STATUS scan;
 
 	hash_seq_init(&scan, active->entries);
 	while (auto *entry = static_cast<RelationEntry *>(hash_seq_search(&scan)))
-		entry->valid = false;
+		mark_stale(entry);
 }
 
 /* A relation's definition or, from 18, its publication changed; InvalidOid stands for all relations. */
@@ -62,7 +71,7 @@ on_relation_change(Datum, Oid relid)
 	}
 	auto *entry = static_cast<RelationEntry *>(hash_search(active->entries, &relid, HASH_FIND, nullptr));
 	if (entry != nullptr)
-		entry->valid = false;
+		mark_stale(entry);
 }
 
 void
@@ -134,7 +143,12 @@ clear_entry(Session *session, RelationEntry *entry)
 	RelationEntry cleared{};
 
 	/* slots, filters and format hold nothing but memory of entry->context */
-	list_free(entry->schema_sent_in_stream);
+	if (entry->changed)
+		list_free(entry->schema_sent_in_stream);
+	else {
+		cleared.schema_sent = entry->schema_sent;
+		cleared.schema_sent_in_stream = entry->schema_sent_in_stream;
+	}
 	cleared.relid = entry->relid;
 	cleared.announced = entry->announced;
 	cleared.state_due = true;
@@ -232,6 +246,14 @@ hold_relation(Session *session, Relation relation)
 	cache->held = nullptr;
 	cache->held = find_relation(session, relation);
 	return cache->held;
+}
+
+void
+distrust_caches()
+{
+	distrusting = true;
+	InvalidateSystemCaches();
+	distrusting = false;
 }
 
 std::uint64_t

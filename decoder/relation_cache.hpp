@@ -26,7 +26,8 @@ enum FilterAction { filter_insert, filter_update, filter_delete, filter_actions 
 struct RelationEntry {
 	Oid relid; /* the key */
 
-	bool valid; /* what follows agrees with the catalog as of the decoded position */
+	bool valid;   /* what follows agrees with the catalog as of the decoded position */
+	bool changed; /* by an invalidation since it was built, not by mere distrust: the client is told anew */
 
 	/* which changes are published; all false for what is in no publication of the session */
 	PublicationActions actions;
@@ -75,6 +76,13 @@ RelationEntry *hold_relation(Session *session, Relation relation);
  * errors: those of load_publications()
  */
 List *session_publications(Session *session);
+
+/*
+ * Discards what the caches of the process hold of the catalog, at the start of a chunk of a streamed transaction: transactions that were
+ * decoded since its last one may have looked for what this one changed, and found it absent, or as it was. The server only discards its
+ * entries at the end of a chunk. What the client was told stays told.
+ */
+void distrust_caches();
 
 /* A count that grows with every change of a type, function or relation: what was looked up before may be
  * stale. */

@@ -24,7 +24,7 @@ struct SentState {
 	SentKey key;
 	char fingerprint[17];
 	bool own;
-	/* every commit before this position is in the state */
+	/* every commit that begins before this position is in the state */
 	XLogRecPtr position;
 	char *json;
 };
@@ -133,7 +133,7 @@ note_state_sent(SentStates *sent, const Place &place, Oid classid, Oid oid, cons
 {
 	bool pending = TransactionIdIsValid(place.pending_xid);
 	/* nobody else sees the transaction's own changes before its commit, which is where they take their place */
-	XLogRecPtr position = facts.own && !pending ? place.txn->final_lsn : place.lsn;
+	XLogRecPtr position = facts.own && !pending ? position_of_commit(place.txn->final_lsn) : place.lsn;
 
 	store_state(sent, SentKey{place.pending_xid, classid, oid}, facts.fingerprint, facts.own,
 	            position > place.lsn ? position : place.lsn, json);
@@ -192,7 +192,7 @@ settle_pending_states(SentStates *sent, TransactionId xid, XLogRecPtr commit_lsn
 	foreach(cell, states_of(sent, xid)) {
 		auto *state = static_cast<SentState *>(lfirst(cell));
 		SentKey key{InvalidTransactionId, state->key.classid, state->key.oid};
-		XLogRecPtr position = state->own ? commit_lsn : state->position;
+		XLogRecPtr position = state->own ? position_of_commit(commit_lsn) : state->position;
 		SentState *settled = find_state(sent, InvalidTransactionId, key.classid, key.oid);
 
 		if (committed && (settled == nullptr || settled->position < position))

@@ -17,6 +17,16 @@ namespace schemasync::decoder {
 
 struct SentStates;
 
+/*
+ * The first position whose catalog has what a transaction changed, by the start of its commit record. A message is at the end of
+ * its record, which is the start of the next: one right before the commit has that very position and does not see it yet.
+ */
+constexpr XLogRecPtr
+position_of_commit(XLogRecPtr commit_lsn)
+{
+	return commit_lsn + 1;
+}
+
 /* Makes an empty memory in the session's cache_context. */
 SentStates *make_sent_states(Session *session);
 

@@ -136,6 +136,8 @@ start_stream(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
 	bool first = !rbtxn_is_streamed(txn);
 	bool with_origin = first && has_origin(txn);
 
+	if (!first && rbtxn_has_catalog_changes(txn) && session_of(ctx)->announcer != nullptr)
+		distrust_caches();
 	begin_message(ctx, !with_origin);
 	write_stream_start(ctx->out, txn->xid, first);
 	end_opening_message(ctx, txn, InvalidXLogRecPtr, with_origin);

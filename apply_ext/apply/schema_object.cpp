@@ -102,7 +102,7 @@ merge_one_type(SchemaWork &work, Oid publisher_oid, const state::Document<state:
 		else {
 			if (!OidIsValid(local) || !local_type_exists(local))
 				local = find_local_type(value->name.schema, value->name.name);
-			save(work, type_class, publisher_oid, local, theirs->text);
+			save(work, type_class, publisher_oid, local, base_of(work, theirs->text));
 		}
 		work.changed = true;
 		return true;

@@ -167,11 +167,12 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 		if (std::optional<state::Relation> now = read_local_relation(relid))
 			pairs = pairs_after(theirs.value, *now, sides, local_columns);
 
+	const std::string base = base_of(work, theirs.text);
 	const catalog::RelationRow row{.publisher_oid = theirs.value.name.oid,
 	                               .publisher_schema = theirs.value.name.schema.c_str(),
 	                               .publisher_name = theirs.value.name.name.c_str(),
 	                               .relid = relid,
-	                               .base = theirs.text.c_str(),
+	                               .base = base.c_str(),
 	                               .npairs = static_cast<int>(pairs.size()),
 	                               .pairs = pairs.data(),
 	                               .state = "ready",

@@ -310,6 +310,12 @@ SchemaWork::descendants_of(const state::Relation *relation) const
 	return below;
 }
 
+static bool
+is_own(std::string_view state)
+{
+	return state.rfind("\"own\":true") != std::string_view::npos;
+}
+
 bool
 is_older(std::string_view theirs, std::string_view base)
 {
@@ -324,7 +330,15 @@ is_older(std::string_view theirs, std::string_view base)
 	};
 	std::uint64_t position = position_of(theirs);
 
-	return position != 0 && position < position_of(base) && theirs.rfind("\"own\":true") == std::string_view::npos;
+	return position != 0 && position < position_of(base) && !is_own(theirs);
+}
+
+std::string
+base_of(const SchemaWork &work, const std::string &theirs)
+{
+	if (XLogRecPtrIsInvalid(work.boundary.commit_lsn) || !is_own(theirs))
+		return theirs;
+	return pg::call([&] { return state_as_of(theirs.c_str(), work.boundary.commit_lsn + 1); });
 }
 
 bool

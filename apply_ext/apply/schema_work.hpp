@@ -117,6 +117,12 @@ bool has_fingerprint(std::string_view base, const std::string &fingerprint);
  */
 bool is_older(std::string_view theirs, std::string_view base);
 
+/*
+ * The text that is stored for a state that is accepted: what the transaction itself changed is of its commit, which the publisher did not
+ * know when it sent the state of a streamed transaction.
+ */
+std::string base_of(const SchemaWork &work, const std::string &theirs);
+
 /* The role that new objects belong to. */
 Oid creation_role(const SchemaWork &work, const std::string &publisher_owner);
 

@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use SchemasyncTest;
 
-my ($pub, $sub) = SchemasyncTest::pair();
+my ($pub, $sub) = SchemasyncTest::pair(conf => "logical_decoding_work_mem = 64kB\n");
 
 $pub->safe_psql('postgres', q{
 	CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -17,7 +17,7 @@ $pub->safe_psql('postgres', q{
 	CREATE PUBLICATION pub FOR ALL TABLES;
 	SELECT pg_create_logical_replication_slot('look', 'schemasync_decoder');
 });
-create_subscription($pub, $sub, 'sub');
+create_subscription($pub, $sub, 'sub', args => q{options => '{"rewrites": "carry", "streaming": "on"}'});
 
 # A client that stays in its transaction until it is told to commit.
 my ($in, $out) = ('', '');
@@ -58,6 +58,60 @@ my $told = $pub->safe_psql('postgres', q{
 	WHERE m->>'message' IN ('insert', 'message')});
 is($told, 'ddl()sad,ok,happy state(t_pkey true,t_v false)sad,ok,happy 101 100 ddl(t_pkey true,t_v true)sad,ok,happy 102',
 	'in one session the older state stays unsaid');
+
+# A transaction is streamed in chunks, and between two of them another one is decoded in which what the first one made is not there.
+$pub->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('chunks', 'schemasync_decoder')});
+($in, $out) = ('', '');
+$client = start(['psql', '-X', '-q', '-A', '-t', '-d', $pub->connstr('postgres')], '<', \$in, '>', \$out, $timeout);
+$in .= "BEGIN; ALTER TABLE t ADD s serial; INSERT INTO t SELECT i, repeat('x', 100), 'ok' FROM generate_series(1000, 2500) i; SELECT 'begun';\n";
+$client->pump until $out =~ /begun/;
+$pub->safe_psql('postgres', q{CREATE TABLE beside (i int PRIMARY KEY); INSERT INTO beside VALUES (1)});
+$in .= "ALTER TABLE t ADD e int; INSERT INTO t VALUES (3000, 'end', 'ok');\nCOMMIT;\n\\q\n";
+$client->finish;
+$told = $pub->safe_psql('postgres', q{
+	SET logical_decoding_work_mem = '64kB';
+	SELECT d FROM (SELECT schemasync_decode(data)::text AS d FROM pg_logical_slot_get_binary_changes('chunks', NULL, NULL,
+		'proto_version', '2', 'streaming', 'on', 'publication_names', 'pub', 'schemasync', '1', 'rewrites', 'carry')) x
+	WHERE d ~ 'nextval|stream_start|"beside"'});
+like($told, qr/stream_start.*"beside".*stream_start.*nextval/s, 'the other one comes between two chunks');
+unlike($told, qr/nextval\('\d|"name": "\?"/, 'what was not there for the other one is there in the next chunk');
+
+# The last thing before a commit is the marker of another transaction: its position is that of the commit, and its catalog the one before.
+$pub->safe_psql('postgres', 'CREATE TABLE other (i int PRIMARY KEY)');
+wait_applied($pub, $sub, 'sub');
+($in, $out) = ('', '');
+my ($in2, $out2) = ('', '');
+$client = start(['psql', '-X', '-q', '-A', '-t', '-d', $pub->connstr('postgres')], '<', \$in, '>', \$out, $timeout);
+my $client2 = start(['psql', '-X', '-q', '-A', '-t', '-d', $pub->connstr('postgres')], '<', \$in2, '>', \$out2, $timeout);
+$in .= "BEGIN; ALTER TABLE t DROP COLUMN e; SELECT 'begun';\n";
+$client->pump until $out =~ /begun/;
+$in2 .= "BEGIN; ALTER TABLE other ADD o int; SELECT 'begun';\n";
+$client2->pump until $out2 =~ /begun/;
+$in .= "COMMIT;\n\\q\n";
+$client->finish;
+$in2 .= "COMMIT;\n\\q\n";
+$client2->finish;
+wait_applied($pub, $sub, 'sub');
+compare($pub, $sub, 'a column that another transaction dropped stays dropped');
+is($sub->safe_psql('postgres', q{SELECT string_agg(operation, ' ' ORDER BY history_id) FROM schemasync_ddl_history WHERE object_identity ~ 't[.]e$'}),
+	'add_column drop_column', 'it was never added again');
+
+# A streamed transaction's changes take their place at its commit, for a client that hears of the older state in another session, too.
+($in, $out, $in2, $out2) = ('', '', '', '');
+$client = start(['psql', '-X', '-q', '-A', '-t', '-d', $pub->connstr('postgres')], '<', \$in, '>', \$out, $timeout);
+$client2 = start(['psql', '-X', '-q', '-A', '-t', '-d', $pub->connstr('postgres')], '<', \$in2, '>', \$out2, $timeout);
+$in .= "BEGIN; ALTER TYPE mood ADD VALUE 'late'; INSERT INTO other SELECT generate_series(1, 3000); SELECT 'begun';\n";
+$client->pump until $out =~ /begun/;
+$in2 .= "BEGIN; INSERT INTO t VALUES (4000, 'older', 'ok'); SELECT 'begun';\n";
+$client2->pump until $out2 =~ /begun/;
+$in .= "INSERT INTO other SELECT generate_series(5001, 6000); COMMIT;\n\\q\n";
+$client->finish;
+wait_applied($pub, $sub, 'sub');
+$pub->safe_psql('postgres', q{SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL});
+$in2 .= "COMMIT;\n\\q\n";
+$client2->finish;
+wait_applied($pub, $sub, 'sub');
+compare($pub, $sub, 'a label that a streamed transaction added stays');
 
 $pub->stop;
 $sub->stop;

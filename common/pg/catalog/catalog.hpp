@@ -43,7 +43,7 @@ struct Reading {
 	int xid_count = 0;
 	/* the position in the WAL at which the catalog is read (bytes); adds "as_of" and "own" unless it is 0 */
 	XLogRecPtr as_of = 0;
-	/* where the transaction commits, which is where its own changes take their place; 0: not known yet */
+	/* the first position after the transaction's commit, which is where its own changes take their place; 0: not known yet */
 	XLogRecPtr commit = 0;
 };
 
