@@ -109,7 +109,7 @@ schemasync_operations(PG_FUNCTION_ARGS)
 SCHEMASYNC_EXPORT Datum
 schemasync_commands(PG_FUNCTION_ARGS)
 {
-	constexpr std::string_view policies[] = {"structure", "definition", "publication", "dependency", "local"};
+	constexpr std::string_view policies[] = {"structure", "definition", "publication", "dependency", "local", "silent"};
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (const schemasync::CommandTag &tag : schemasync::command_tags) {

@@ -66,6 +66,7 @@ kind_is_expected(const Node *statement)
 	case T_AlterPolicyStmt:
 	case T_CommentStmt:
 	case T_GrantStmt:
+	case T_AlterDefaultPrivilegesStmt:
 	case T_CreateExtensionStmt:
 	case T_AlterExtensionStmt:
 		return true;

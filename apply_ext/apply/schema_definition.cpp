@@ -52,7 +52,8 @@ struct Local {
 Aspect
 aspect_of(const Definition &definition)
 {
-	return definition.object_class == "comments"     ? Aspect::Comment
+	return definition.catalog == "pg_default_acl"    ? Aspect::DefaultPrivileges
+	       : definition.object_class == "comments"   ? Aspect::Comment
 	       : definition.object_class == "privileges" ? Aspect::Privileges
 	                                                 : Aspect::Itself;
 }
@@ -150,6 +151,24 @@ is_on_stored_view(Oid index)
 
 // ---- end of leaves ----
 
+/* Nothing where the role or the schema is not here, or the role is none of the owner's. */
+Local
+find_default_privileges(const SchemaWork &work, const Definition &theirs)
+{
+	Local local;
+	Oid role = theirs.names.empty() ? InvalidOid : find_role(theirs.names[0]);
+	Oid schema = theirs.names.size() < 2 ? InvalidOid : find_local_schema(theirs.names[1]);
+
+	local.mapped = true;
+	if (!OidIsValid(role) || (theirs.names.size() > 1 && !OidIsValid(schema)) || theirs.args.size() != 1 ||
+	    theirs.args[0].size() != 1 || !may_become(work, role))
+		return local;
+	const char *text = pg::call([&] { return catalog::read_default_privileges(role, schema, theirs.args[0][0]); });
+	if (text != nullptr)
+		local.definition = parsed(text);
+	return local;
+}
+
 Local
 find_local(const SchemaWork &work, const std::string &key, Oid publisher_oid, const Definition *theirs)
 {
@@ -157,6 +176,8 @@ find_local(const SchemaWork &work, const std::string &key, Oid publisher_oid, co
 	    pg::call([&] { return catalog::load_object(work.subscription.subid, key.c_str(), publisher_oid); });
 	Local local;
 
+	if (theirs != nullptr && aspect_of(*theirs) == Aspect::DefaultPrivileges)
+		return find_default_privileges(work, *theirs);
 	if (theirs != nullptr && aspect_of(*theirs) != Aspect::Itself) {
 		local.address = find_by_name(*theirs);
 		local.mapped = true;
@@ -206,6 +227,8 @@ is_followed(const SchemaWork &work, const Definition &theirs)
 			return follows_class(work, "views");
 		return theirs.type == "index" && policy.indexes == Choice::Forward;
 	}
+	if (theirs.catalog == "pg_default_acl")
+		return policy.owners_same;
 	if (theirs.catalog == "pg_constraint")
 		return policy.constraints == Choice::Forward;
 	if (theirs.catalog == "pg_type" || theirs.catalog == "pg_namespace")
@@ -253,7 +276,7 @@ save(const SchemaWork &work, const state::Document<Definition> &theirs)
 	const Definition &value = theirs.value;
 	const std::string key = key_of(value);
 
-	if (aspect_of(value) == Aspect::Comment)
+	if (aspect_of(value) == Aspect::Comment || aspect_of(value) == Aspect::DefaultPrivileges)
 		return;
 	const catalog::ObjectRow row{key.c_str(), value.oid, find_by_name(value).objectId, theirs.text.c_str()};
 	pg::call([&] { catalog::save_object(work.subscription.subid, &row); });
@@ -379,7 +402,7 @@ apply_definition(SchemaWork &work, const state::Document<state::Definition> &the
 		const auto *row =
 		    pg::call([&] { return catalog::load_object(work.subscription.subid, key.c_str(), value.oid); });
 		std::optional<Definition> base;
-		if (row != nullptr && aspect_of(value) != Aspect::Comment)
+		if (row != nullptr && aspect_of(value) != Aspect::Comment && aspect_of(value) != Aspect::DefaultPrivileges)
 			base = parsed(row->base);
 		Local local = find_local(work, key, value.oid, &value);
 		Oid relid = value.relation.name.empty() ? InvalidOid

@@ -135,7 +135,7 @@ class_of_touched(const SchemaWork &work, const merge::TouchedObject &object)
 {
 	if (work.command.tag == "COMMENT")
 		return "comments";
-	if (work.command.tag == "GRANT" || work.command.tag == "REVOKE")
+	if (work.command.tag == "GRANT" || work.command.tag == "REVOKE" || work.command.tag == "ALTER DEFAULT PRIVILEGES")
 		return "privileges";
 	return std::string(merge::class_of(object.class_name, object.type));
 }
@@ -321,6 +321,9 @@ record_ignored(SchemaWork &work)
 	}
 	for (const merge::DroppedObject &object : work.command.dropped) {
 		const std::string object_class(merge::class_of(object.class_name, object.type));
+		/* default privileges that are again those of the server */
+		if (object.class_name == "pg_default_acl" && work.command.tag == "ALTER DEFAULT PRIVILEGES")
+			continue;
 		if (merge::is_rule_of_view(object) || (!object_class.empty() && work.told.count(object.oid) > 0))
 			continue;
 		if (!object_class.empty() && !follows_class(work, object_class)) {

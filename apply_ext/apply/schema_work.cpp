@@ -440,7 +440,7 @@ execute_statement(const SchemaWork &work, const merge::Operation &operation, con
 	const Execution execution{.sql = sql.c_str(),
 	                          .run_as = place.run_as,
 	                          .checked = true,
-	                          .restricted = place.restricted,
+	                          .restricted = place.restricted && operation.restricted,
 	                          .search_path = "",
 	                          .waits_for = place.relid,
 	                          .settings = settings.data(),

@@ -12,6 +12,7 @@ extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_default_acl.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
@@ -21,6 +22,7 @@ extern "C" {
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "tcop/deparse_utility.h"
+#include "utils/acl.h"
 #include "utils/aclchk_internal.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -223,6 +225,78 @@ read_grant(Collected *collected, const CollectedCommand *command)
 	}
 }
 
+/* The letter of pg_default_acl; 0: a kind of a later server. */
+char
+default_acl_kind(ObjectType type)
+{
+	switch (type) {
+	case OBJECT_TABLE:
+		return DEFACLOBJ_RELATION;
+	case OBJECT_SEQUENCE:
+		return DEFACLOBJ_SEQUENCE;
+	case OBJECT_FUNCTION:
+	case OBJECT_PROCEDURE:
+	case OBJECT_ROUTINE:
+		return DEFACLOBJ_FUNCTION;
+	case OBJECT_TYPE:
+		return DEFACLOBJ_TYPE;
+	case OBJECT_SCHEMA:
+		return DEFACLOBJ_NAMESPACE;
+	default:
+		return '\0';
+	}
+}
+
+void
+append_default_privileges(Collected *collected, Oid role, const char *schema, const char *type, char kind)
+{
+	StringInfo json = &collected->objects;
+	Oid schema_oid = schema == nullptr ? InvalidOid : get_namespace_oid(schema, true);
+	const char *role_name = GetUserNameFromId(role, true);
+
+	appendStringInfo(json, "{\"classid\":%u,\"objid\":0,\"objsubid\":0,", DefaultAclRelationId);
+	append_text_field(json, "type", "default privileges");
+	appendStringInfoChar(json, ',');
+	append_text_field(json, "schema", schema);
+	appendStringInfoChar(json, ',');
+	append_text_field(json, "identity",
+	                  psprintf("on %s for role %s%s%s", type, role_name == nullptr ? "" : quote_identifier(role_name),
+	                           schema == nullptr ? "" : " in schema ", schema == nullptr ? "" : quote_identifier(schema)));
+	appendStringInfoString(json, ",\"in_extension\":false},");
+	collected->count++;
+	if (kind != '\0' && (schema == nullptr || OidIsValid(schema_oid)))
+		want_default_privileges(&collected->wanted, role, schema_oid, kind);
+}
+
+/* The server collects the command without saying whose defaults it changed. */
+void
+read_default_privileges(Collected *collected, const CollectedCommand *command, const char *type)
+{
+	auto *statement = castNode(AlterDefaultPrivilegesStmt, command->parsetree);
+	char kind = default_acl_kind(statement->action->objtype);
+	List *roles = NIL, *schemas = NIL, *role_oids = NIL;
+	ListCell *cell;
+	ListCell *inner;
+
+	foreach (cell, statement->options) {
+		auto *option = lfirst_node(DefElem, cell);
+		if (strcmp(option->defname, "roles") == 0)
+			roles = castNode(List, option->arg);
+		else if (strcmp(option->defname, "schemas") == 0)
+			schemas = castNode(List, option->arg);
+	}
+	foreach (cell, roles)
+		role_oids = lappend_oid(role_oids, get_rolespec_oid(lfirst_node(RoleSpec, cell), false));
+	if (roles == NIL)
+		role_oids = list_make1_oid(GetUserId());
+	foreach (cell, role_oids) {
+		if (schemas == NIL)
+			append_default_privileges(collected, lfirst_oid(cell), nullptr, type, kind);
+		foreach (inner, schemas)
+			append_default_privileges(collected, lfirst_oid(cell), strVal(lfirst(inner)), type, kind);
+	}
+}
+
 /* ATTACH and DETACH report no address: the partition is named in the parse tree. It was resolved by the same
  * name a moment ago and is locked. */
 ObjectAddress
@@ -306,13 +380,19 @@ read_collected(Collected *collected, Touched *touched)
 			const char *schema = row_text(&rows, Schema);
 			append_object(collected, &address, row_text(&rows, Type), schema, row_text(&rows, Identity),
 			              in_extension);
-			if (!in_extension && !is_temporary(&address, schema))
+			if (in_extension || is_temporary(&address, schema))
+				;
+			else if (command->type == SCT_Simple && IsA(command->parsetree, RefreshMatViewStmt))
+				want_refreshed(&collected->wanted, &address, castNode(RefreshMatViewStmt, command->parsetree));
+			else
 				want_definitions(&collected->wanted, &address, row_text(&rows, Tag));
 		}
 		if (command->type == SCT_AlterTable)
 			read_subcommands(collected, command);
 		else if (command->type == SCT_Grant)
 			read_grant(collected, command);
+		else if (command->type == SCT_AlterDefaultPrivileges && !command->in_extension)
+			read_default_privileges(collected, command, row_text(&rows, Type));
 	}
 	end_rows(&rows);
 	append_definitions(&collected->definitions, collected->wanted);

@@ -11,6 +11,7 @@ extern "C" {
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_extension.h"
@@ -34,7 +35,9 @@ using catalog::Aspect;
 
 struct Wanted {
 	Aspect aspect;
-	ObjectAddress address;
+	ObjectAddress address; /* of default privileges that of the role */
+	Oid schema;
+	char kind;
 };
 
 // ---- leaves: may ereport; plain data only ----
@@ -58,7 +61,7 @@ want(List **wanted, Aspect aspect, ObjectAddress address)
 			return;
 	}
 	auto *added = static_cast<Wanted *>(palloc(sizeof(Wanted)));
-	*added = Wanted{aspect, address};
+	*added = Wanted{aspect, address, InvalidOid, 0};
 	*wanted = lappend(*wanted, added);
 }
 
@@ -217,6 +220,24 @@ want_definitions(List **wanted, const ObjectAddress *address, const char *tag)
 }
 
 void
+want_refreshed(List **wanted, const ObjectAddress *address, const RefreshMatViewStmt *statement)
+{
+	if (address->classId == RelationRelationId && address->objectId >= FirstNormalObjectId)
+		want(wanted, statement->concurrent ? Aspect::RefreshedConcurrently : Aspect::Refreshed, *address);
+}
+
+void
+want_default_privileges(List **wanted, Oid role, Oid schema, char kind)
+{
+	auto *added = static_cast<Wanted *>(palloc(sizeof(Wanted)));
+	ObjectAddress address;
+
+	ObjectAddressSet(address, AuthIdRelationId, role);
+	*added = Wanted{Aspect::DefaultPrivileges, address, schema, kind};
+	*wanted = lappend(*wanted, added);
+}
+
+void
 want_enabled(List **wanted, const AlterTableCmd *subcommand, Oid relid)
 {
 	switch (subcommand->subtype) {
@@ -252,7 +273,11 @@ append_definitions(StringInfo elements, const List *wanted)
 		auto *one = static_cast<const Wanted *>(lfirst(cell));
 		const char *text = nullptr;
 		ErrorData *error =
-		    pg::try_in_subtransaction([&] { text = catalog::read_definition(one->aspect, &one->address); });
+		    pg::try_in_subtransaction([&] {
+			    text = one->aspect == Aspect::DefaultPrivileges
+			               ? catalog::read_default_privileges(one->address.objectId, one->schema, one->kind)
+			               : catalog::read_definition(one->aspect, &one->address);
+		    });
 
 		if (error != nullptr) {
 			if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)

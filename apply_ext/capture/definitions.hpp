@@ -28,6 +28,12 @@ void want_privileges(List **wanted, const ObjectAddress *address);
 /* ENABLE and DISABLE TRIGGER or RULE: the table's triggers or rules, which the server does not name. */
 void want_enabled(List **wanted, const AlterTableCmd *subcommand, Oid relid);
 
+/* REFRESH MATERIALIZED VIEW */
+void want_refreshed(List **wanted, const ObjectAddress *address, const RefreshMatViewStmt *statement);
+
+/* The default privileges of a role (schema InvalidOid: in all schemas) for one kind of objects, as pg_default_acl has it. */
+void want_default_privileges(List **wanted, Oid role, Oid schema, char kind);
+
 /*
  * Appends the definitions, each followed by a comma. One that cannot be read is left out with a message in the log: it must
  * not make the user's command fail.

@@ -1,7 +1,9 @@
-#include "apply_ext/capture/marker.hpp"
+#include "core/tags.hpp"
 
 #include <algorithm>
 #include <cstring>
+
+#include "apply_ext/capture/marker.hpp"
 
 #include "pg/compat.hpp"
 #include "pg/marker.hpp"
@@ -99,9 +101,14 @@ find_statement(int *length)
 }
 
 void
-append_statement(StringInfo json)
+append_statement(StringInfo json, const char *tag)
 {
 	int length;
+
+	if (is_secret(tag)) {
+		append_text_field(json, "statement", tag);
+		return;
+	}
 	const char *statement = find_statement(&length);
 
 	if (length == max_statement_bytes)
@@ -144,7 +151,7 @@ append_content(StringInfo content, const char *tag, const Collected *collected, 
 	                 GetCurrentTransactionId());
 	append_text_field(content, "tag", tag);
 	appendStringInfoChar(content, ',');
-	append_statement(content);
+	append_statement(content, tag);
 	appendStringInfoChar(content, ',');
 	append_text_field(content, "user", GetUserNameFromId(GetUserId(), true));
 	appendStringInfoChar(content, ',');

@@ -27,6 +27,10 @@ statement_of(Aspect aspect)
 		return "SELECT schemasync.comment_definition($1, $2, $3)::pg_catalog.text";
 	case Aspect::Privileges:
 		return "SELECT schemasync.privileges_definition($1, $2)::pg_catalog.text";
+	case Aspect::Refreshed:
+		return "SELECT (schemasync.definition_of($1, $2) || '{\"refresh\": \"plain\"}')::pg_catalog.text";
+	case Aspect::RefreshedConcurrently:
+		return "SELECT (schemasync.definition_of($1, $2) || '{\"refresh\": \"concurrently\"}')::pg_catalog.text";
 	default:
 		return "SELECT schemasync.definition_of($1, $2)::pg_catalog.text";
 	}
@@ -66,6 +70,22 @@ read_definition(Aspect aspect, const ObjectAddress *address)
 	              {as_oid(address->classId), as_oid(address->objectId), as_int4(address->objectSubId)})
 	        : run(statement_of(aspect), {as_oid(address->classId), as_oid(address->objectId)});
 	if (rows > 0)
+		text = result_text(0, 1, caller);
+	pg::catalog::end_pinned_settings(level);
+	end_internal(internal);
+	return text;
+}
+
+const char *
+read_default_privileges(Oid role, Oid schema, char kind)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	const char *text = nullptr;
+	const char letter[] = {kind, '\0'};
+	Internal internal = begin_internal();
+	int level = pg::catalog::begin_pinned_settings();
+
+	if (run("SELECT schemasync.default_privileges($1, $2, $3)::pg_catalog.text", {as_oid(role), as_oid(schema), as_text(letter)}) > 0)
 		text = result_text(0, 1, caller);
 	pg::catalog::end_pinned_settings(level);
 	end_internal(internal);

@@ -18,10 +18,21 @@ enum class Aspect : unsigned char {
 	Itself,     /* the object, if it is of a class */
 	Comment,    /* the comment on it */
 	Privileges, /* who may do what with it */
+	Refreshed,  /* a materialized view that was just refreshed */
+	RefreshedConcurrently,
+	DefaultPrivileges, /* what a role gives to new objects; not to be asked for by an address */
 };
 
 /* In the current context; nullptr when the object is gone, or is nothing that has this aspect. */
 const char *read_definition(Aspect aspect, const ObjectAddress *address);
+
+/*
+ * The default privileges of a role.
+ *
+ * schema: InvalidOid for those of all schemas
+ * kind:   of objects, as pg_default_acl has it
+ */
+const char *read_default_privileges(Oid role, Oid schema, char kind);
 
 /*
  * The object with a name as pg_identify_object_as_address gives it.

@@ -195,6 +195,22 @@ RETURN (SELECT schemasync.definition_head('privileges', catalog, object, 0)
 		UNION ALL SELECT 'l', lanacl, lanowner, '[]' FROM pg_catalog.pg_language
 			WHERE catalog = 'pg_catalog.pg_language'::pg_catalog.regclass AND oid = object) k);
 
+-- What a role gives to the objects that it will make, everywhere (schema 0) or beside that in one schema.
+CREATE FUNCTION schemasync.default_privileges(role oid, schema oid, kind text) RETURNS jsonb LANGUAGE sql STABLE
+RETURN (SELECT pg_catalog.jsonb_build_object('class', 'privileges', 'catalog', 'pg_default_acl', 'oid', 0, 'subid', 0, 'type', 'default privileges',
+		'identity', pg_catalog.concat('on ', CASE kind WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS'
+			WHEN 'T' THEN 'TYPES' WHEN 'n' THEN 'SCHEMAS' END, ' for role ', pg_catalog.quote_ident(r.rolname),
+			' in schema ' || pg_catalog.quote_ident(n.nspname)),
+		'names', CASE WHEN n.oid IS NULL THEN pg_catalog.jsonb_build_array(r.rolname) ELSE pg_catalog.jsonb_build_array(r.rolname, n.nspname) END,
+		'args', pg_catalog.jsonb_build_array(kind), 'owner', r.rolname, 'of_table', 0, 'in_schema', schema::pg_catalog.int8,
+		'default', schemasync.acl_entries(b.acl, r.oid, NULL), 'acl', schemasync.acl_entries(coalesce(d.defaclacl, b.acl), r.oid, NULL))
+	FROM pg_catalog.pg_roles r
+		CROSS JOIN LATERAL (SELECT CASE WHEN schema = 0 THEN pg_catalog.acldefault(CASE kind WHEN 'S' THEN 's' ELSE kind END::"char", r.oid)
+			END AS acl) b
+		LEFT JOIN pg_catalog.pg_namespace n ON n.oid = schema
+		LEFT JOIN pg_catalog.pg_default_acl d ON d.defaclrole = r.oid AND d.defaclnamespace = schema AND d.defaclobjtype = kind::"char"
+	WHERE r.oid = role AND (schema = 0 OR n.oid IS NOT NULL));
+
 -- One object of a class by its catalog; null when it is gone or of no class.
 CREATE FUNCTION schemasync.definition_of(catalog oid, object oid) RETURNS jsonb LANGUAGE sql STABLE
 RETURN CASE catalog
@@ -266,6 +282,10 @@ BEGIN ATOMIC
 				AND NOT EXISTS (SELECT FROM member WHERE classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND objid = t.oid)
 			UNION ALL SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid, n.oid FROM pg_catalog.pg_namespace n
 				JOIN own_schema s USING (oid) WHERE n.nspacl IS NOT NULL) granted
+		UNION ALL
+		SELECT 7, d.oid, schemasync.default_privileges(d.defaclrole, d.defaclnamespace, d.defaclobjtype::pg_catalog.text)
+		FROM pg_catalog.pg_default_acl d WHERE d.defaclobjtype IN ('r', 'S', 'f', 'T', 'n')
+			AND (d.defaclnamespace = 0 OR d.defaclnamespace IN (SELECT oid FROM own_schema))
 	)
 	SELECT definition FROM described WHERE definition IS NOT NULL ORDER BY step, oid;
 END;

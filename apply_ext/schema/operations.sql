@@ -14,7 +14,8 @@ CREATE FUNCTION schemasync.commands(OUT tag text, OUT object_class text, OUT pol
 RETURNS SETOF record LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'schemasync_commands';
 
 -- policy: structure (followed by the merge of states), definition (when the option ddl_classes names the class),
--- publication (by auto_refresh), dependency (not followed; what needs it is refused where it is missing), local.
+-- publication (by auto_refresh), dependency (not followed; what needs it is refused where it is missing), local
+-- (shown as ignored), silent (not marked).
 CREATE VIEW @extschema@.schemasync_commands AS SELECT * FROM schemasync.commands();
 
 GRANT SELECT ON @extschema@.schemasync_operations, @extschema@.schemasync_commands TO PUBLIC;

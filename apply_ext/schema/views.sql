@@ -41,7 +41,9 @@ SELECT s.name,
 	w.failures,
 	w.next_start,
 	s.drain_lsn,
-	s.skip_lsn
+	s.skip_lsn,
+	pg_catalog.format('schemasync_%s_%s', (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()), s.subid)
+		AS origin_name
 FROM schemasync.subscription s
 LEFT JOIN schemasync.worker_status() w USING (subid)
 LEFT JOIN LATERAL (

@@ -266,6 +266,8 @@ private:
 	void update_extension();
 	void set_comment();
 	void set_privileges();
+	void set_default_privileges();
+	void refresh_view();
 	bool target_is_there(Op op, const std::string &change);
 	const Definition &any() const { return theirs_ != nullptr ? *theirs_ : *ours_; }
 
@@ -470,12 +472,31 @@ DefinitionMerge::replace_view()
 			statements.push_back("ALTER " + designation(*theirs_) + " SET (" + option_list(theirs_->options) + ")");
 		add(Op::AlterObject, std::move(statements), "options of materialized view " + theirs_->identity);
 	}
-	if (theirs_->populated != ours_->populated)
+	if (theirs_->populated != ours_->populated && theirs_->refresh.empty())
 		add(Op::AlterObject,
 		    {"REFRESH MATERIALIZED VIEW " + sql::qualified(theirs_->name) +
 		     (theirs_->populated ? " WITH DATA" : " WITH NO DATA")},
 		    "populate materialized view " + theirs_->identity);
 	merge_indexes();
+}
+
+/* REFRESH, from the rows that are here now: whose view it is does not matter, it is the same query. */
+void
+DefinitionMerge::refresh_view()
+{
+	if (theirs_->refresh.empty() || (!theirs_->populated && !ours_->populated))
+		return;
+	for (const Operation &operation : result_.operations)
+		if (operation.verdict == Verdict::Refuse || operation.op == Op::ReplaceObject)
+			return;
+	/* what the server asks for: rows to compare with, and a unique index */
+	bool beside = theirs_->refresh == "concurrently" && theirs_->populated && ours_->populated && same_indexes(*ours_, *theirs_);
+	Operation &operation = add(Op::AlterObject,
+	                           {std::string("REFRESH MATERIALIZED VIEW ") + (beside ? "CONCURRENTLY " : "") +
+	                            sql::qualified(theirs_->name) + (theirs_->populated ? " WITH DATA" : " WITH NO DATA")},
+	                           "refresh materialized view " + theirs_->identity);
+	/* it makes a temporary table; the view's query is restricted by the server */
+	operation.restricted = !beside;
 }
 
 void
@@ -594,7 +615,9 @@ DefinitionMerge::target_is_there(Op op, const std::string &change)
 		result_.operations.back().hint = "Create it, then: SELECT schemasync_resume('{subscription}');";
 	} else {
 		operation.verdict = Verdict::Ignore;
-		operation.detail = theirs_->type + " " + theirs_->identity + " is not here, and is of no class that is followed.";
+		operation.detail = theirs_->catalog == "pg_default_acl"
+		                       ? "The role or schema is not here, or the role is none that the subscription's owner may act as."
+		                       : theirs_->type + " " + theirs_->identity + " is not here, and is of no class that is followed.";
 	}
 	return false;
 }
@@ -649,7 +672,7 @@ std::vector<std::string>
 grant_statements(const std::vector<Privilege> &grants, const std::string &target, const std::string &owner,
                  std::string_view begin, std::string_view preposition)
 {
-	bool grants_options = begin == "GRANT ";
+	bool grants_options = begin.ends_with("GRANT ");
 	std::vector<std::string> statements;
 	std::vector<const Privilege *> left;
 
@@ -720,6 +743,46 @@ DefinitionMerge::set_privileges()
 		add(Op::SetPrivileges, std::move(statements), change);
 }
 
+/*
+ * What a role gives to new objects, wholly as on the publisher: what it gave to an object here is a matter of that object's own
+ * privileges, which are told with it.
+ */
+void
+DefinitionMerge::set_default_privileges()
+{
+	struct {
+		std::string_view letter, objects;
+	} const kinds[] = {{"r", "TABLES"}, {"S", "SEQUENCES"}, {"f", "FUNCTIONS"}, {"T", "TYPES"}, {"n", "SCHEMAS"}};
+	std::string change = "default privileges " + theirs_->identity, objects;
+
+	if (!target_is_there(Op::SetPrivileges, change))
+		return;
+	for (const auto &kind : kinds)
+		if (theirs_->args.size() == 1 && theirs_->args[0] == kind.letter)
+			objects = kind.objects;
+	if (objects.empty() || theirs_->names.empty() || theirs_->names.size() > 2)
+		return;
+	std::string begin = "ALTER DEFAULT PRIVILEGES FOR ROLE " + sql::ident(theirs_->names[0]) +
+	                    (theirs_->names.size() == 2 ? " IN SCHEMA " + sql::ident(theirs_->names[1]) : "");
+	std::vector<Privilege> revoked, narrowed, granted;
+	for (const Privilege &own : ours_->acl)
+		if (!contains(theirs_->acl, own))
+			revoked.push_back(own);
+	for (const Privilege &wanted : theirs_->acl) {
+		const Privilege *own = find_grant(ours_->acl, wanted);
+		bool known = wanted.privilege != "MAINTAIN" || input_.server_version == 0 || input_.server_version >= 170000;
+		if (own != nullptr && own->grantable && !wanted.grantable)
+			narrowed.push_back(wanted);
+		else if ((own == nullptr || (wanted.grantable && !own->grantable)) && known)
+			granted.push_back(wanted);
+	}
+	std::vector<std::string> statements = grant_statements(revoked, objects, ours_->owner, begin + " REVOKE ", "FROM");
+	append(statements, grant_statements(narrowed, objects, ours_->owner, begin + " REVOKE GRANT OPTION FOR ", "FROM"));
+	append(statements, grant_statements(granted, objects, ours_->owner, begin + " GRANT ", "TO"));
+	if (!statements.empty())
+		add(Op::SetPrivileges, std::move(statements), change);
+}
+
 Result
 DefinitionMerge::run(bool *again)
 {
@@ -729,6 +792,8 @@ DefinitionMerge::run(bool *again)
 			drop();
 	} else if (theirs_->object_class == "comments") {
 		set_comment();
+	} else if (theirs_->catalog == "pg_default_acl") {
+		set_default_privileges();
 	} else if (theirs_->object_class == "privileges") {
 		set_privileges();
 	} else if (ours_ == nullptr) {
@@ -739,6 +804,7 @@ DefinitionMerge::run(bool *again)
 	} else {
 		replace();
 		change_owner();
+		refresh_view();
 	}
 	apply_schema_changes(result_, policy_);
 	for (const Operation &operation : result_.operations)

@@ -28,6 +28,7 @@ read_body(const Node &node, Definition &result)
 	});
 	result.access_method = node.text("access_method", "");
 	result.populated = node.boolean("populated", true);
+	result.refresh = node.text("refresh", "");
 	result.enabled = node.letter("enabled", "ODRA", 'O');
 	result.clone = node.boolean("clone", false);
 	result.constraint = node.boolean("constraint", false);

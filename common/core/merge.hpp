@@ -57,6 +57,8 @@ struct Operation {
 	std::string counter;
 	/* The parameters (SET LOCAL) that `sql` must run under because its result depends on them. */
 	std::vector<std::pair<std::string, std::string>> settings;
+	/* false: the server itself restricts what it calls, and would not do it in a security-restricted context */
+	bool restricted = true;
 	/* indexes = background: `sql` is CREATE INDEX CONCURRENTLY for the queue of the index worker. */
 	bool background = false;
 	state::Oid index = 0; /* of CREATE INDEX: the publisher's index */

@@ -205,6 +205,7 @@ struct Definition {
 	std::vector<Index> indexes; /* of a materialized view */
 	std::string access_method;
 	bool populated = true;
+	std::string refresh; /* what the command did to a materialized view: plain, concurrently, or nothing */
 	char enabled = 'O';
 	bool clone = false;      /* a partition's copy of its parent's trigger */
 	bool constraint = false; /* a constraint trigger */

@@ -20,7 +20,8 @@ enum class TagPolicy : std::uint8_t {
 	Definition,  /* an opt-in class: followed by definition text when ddl_classes names it, else ignored */
 	Publication, /* followed by auto_refresh */
 	Dependency,  /* not followed; an object that needs it and finds it missing is refused */
-	Local,       /* a matter of this server alone: never marked */
+	Local,       /* a matter of this server alone: shown as ignored */
+	Silent,      /* no change of anything: never marked */
 };
 
 struct CommandTag {
@@ -37,7 +38,7 @@ inline constexpr std::array command_tags{
     CommandTag{"ALTER COLLATION", "collations", TagPolicy::Dependency},
     CommandTag{"ALTER CONSTRAINT", "tables", TagPolicy::Structure},
     CommandTag{"ALTER CONVERSION", "conversions", TagPolicy::Dependency},
-    CommandTag{"ALTER DEFAULT PRIVILEGES", "default_privileges", TagPolicy::Local},
+    CommandTag{"ALTER DEFAULT PRIVILEGES", "privileges", TagPolicy::Definition},
     CommandTag{"ALTER DOMAIN", "types", TagPolicy::Structure},
     CommandTag{"ALTER EXTENSION", "extensions", TagPolicy::Definition},
     CommandTag{"ALTER FOREIGN DATA WRAPPER", "foreign_servers", TagPolicy::Local},
@@ -152,8 +153,8 @@ inline constexpr std::array command_tags{
     CommandTag{"DROP VIEW", "views", TagPolicy::Definition},
     CommandTag{"GRANT", "privileges", TagPolicy::Definition},
     CommandTag{"IMPORT FOREIGN SCHEMA", "foreign_tables", TagPolicy::Structure},
-    CommandTag{"LOGIN", "sessions", TagPolicy::Local},
-    CommandTag{"REFRESH MATERIALIZED VIEW", "views", TagPolicy::Local},
+    CommandTag{"LOGIN", "sessions", TagPolicy::Silent},
+    CommandTag{"REFRESH MATERIALIZED VIEW", "views", TagPolicy::Definition},
     CommandTag{"REINDEX", "indexes", TagPolicy::Local},
     CommandTag{"REPACK", "tables", TagPolicy::Local},
     CommandTag{"REVOKE", "privileges", TagPolicy::Definition},
@@ -194,7 +195,15 @@ constexpr bool
 is_marked(std::string_view tag)
 {
 	const CommandTag *found = find_tag(tag);
-	return found == nullptr || found->policy != TagPolicy::Local;
+	return found == nullptr || found->policy != TagPolicy::Silent;
+}
+
+/* Whether the text of a command of this tag may hold passwords and the like, and so stays where it was written. */
+constexpr bool
+is_secret(std::string_view tag)
+{
+	const CommandTag *found = find_tag(tag);
+	return found != nullptr && (found->object_class == "foreign_servers" || found->object_class == "subscriptions");
 }
 
 } // namespace schemasync

@@ -279,6 +279,58 @@ TEST(Definition, Privileges)
 	EXPECT_EQ(scene.sql(), "");
 }
 
+TEST(Definition, DefaultPrivileges)
+{
+	Scene scene;
+	scene.theirs = object("privileges", "pg_default_acl", "default privileges", "", "on TABLES for role app");
+	scene.theirs->names = {"app"};
+	scene.theirs->args = {"r"};
+	scene.ours = scene.theirs;
+	state::Privilege owners{"", "", "DELETE", true, false};
+	scene.ours->acl = {owners, grant("mine", "SELECT"), grant("both", "UPDATE", true)};
+	scene.theirs->acl = {grant("both", "UPDATE"), grant("", "SELECT"), grant("new", "INSERT", true)};
+	EXPECT_EQ(scene.sql(), "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" REVOKE DELETE ON TABLES FROM \"app\";\n"
+	                       "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" REVOKE SELECT ON TABLES FROM \"mine\";\n"
+	                       "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" REVOKE GRANT OPTION FOR UPDATE ON TABLES FROM \"both\";\n"
+	                       "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" GRANT SELECT ON TABLES TO PUBLIC;\n"
+	                       "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" GRANT INSERT ON TABLES TO \"new\" WITH GRANT OPTION;\n");
+	scene.theirs->names = {"app", "Odd \"s"};
+	scene.theirs->args = {"f"};
+	scene.theirs->acl = {grant("r", "EXECUTE")};
+	scene.ours->acl.clear();
+	EXPECT_EQ(scene.sql(), "ALTER DEFAULT PRIVILEGES FOR ROLE \"app\" IN SCHEMA \"Odd \"\"s\" GRANT EXECUTE ON FUNCTIONS TO \"r\";\n");
+	scene.theirs->args = {"r; --"};
+	EXPECT_EQ(scene.sql(), "");
+	scene.ours.reset();
+	EXPECT_EQ(scene.sql(), "refuse missing_object\n");
+	scene.input.target_followed = false;
+	EXPECT_EQ(scene.sql(), "ignore none\n");
+}
+
+TEST(Definition, RefreshesViews)
+{
+	Scene scene;
+	scene.theirs = view("SELECT t.a FROM s.t");
+	scene.theirs->type = "materialized view";
+	scene.theirs->refresh = "plain";
+	scene.ours = scene.theirs;
+	EXPECT_EQ(scene.sql(), "REFRESH MATERIALIZED VIEW \"s\".\"v\" WITH DATA;\n");
+	scene.theirs->refresh = "concurrently";
+	EXPECT_EQ(scene.sql(), "REFRESH MATERIALIZED VIEW CONCURRENTLY \"s\".\"v\" WITH DATA;\n");
+	scene.ours->populated = false;
+	EXPECT_EQ(scene.sql(), "REFRESH MATERIALIZED VIEW \"s\".\"v\" WITH DATA;\n");
+	scene.theirs->populated = false;
+	EXPECT_EQ(scene.sql(), "");
+	scene.ours->populated = true;
+	EXPECT_EQ(scene.sql(), "REFRESH MATERIALIZED VIEW \"s\".\"v\" WITH NO DATA;\n");
+	/* what is made anew is made with data; somebody else's is not touched */
+	scene.theirs->populated = true;
+	scene.theirs->definition = "SELECT t.b FROM s.t";
+	EXPECT_EQ(scene.sql(), "DROP MATERIALIZED VIEW \"s\".\"v\";\nCREATE MATERIALIZED VIEW \"s\".\"v\" (\"a\") AS SELECT t.b FROM s.t WITH DATA;\n");
+	scene.input.mapped = false;
+	EXPECT_TRUE(scene.sql().ends_with("refuse local_name_taken\n"));
+}
+
 TEST(Definition, Extensions)
 {
 	Scene scene;

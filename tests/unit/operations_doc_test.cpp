@@ -87,7 +87,7 @@ tags_section()
 {
 	constexpr std::string_view policies[] = {"followed by the merge of states", "followed by its definition when `ddl_classes` names the class",
 	                                         "followed by `auto_refresh`", "not followed; what needs it is refused where it is missing",
-	                                         "a matter of each server; not marked"};
+	                                         "a matter of each server; shown as ignored", "changes nothing; not marked"};
 	std::string text = "\n## Commands\n\nEvery command tag that fires event triggers in the supported versions.\n\n"
 	                   "| command | class | what becomes of it |\n|---|---|---|\n";
 	for (const CommandTag &tag : command_tags)

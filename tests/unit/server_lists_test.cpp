@@ -60,8 +60,11 @@ TEST(ServerLists, EveryTagIsKnown)
 
 TEST(ServerLists, WhatIsLocalIsNotMarked)
 {
-	EXPECT_FALSE(is_marked("REFRESH MATERIALIZED VIEW"));
-	EXPECT_FALSE(is_marked("REINDEX"));
+	EXPECT_FALSE(is_marked("LOGIN"));
+	EXPECT_TRUE(is_marked("REFRESH MATERIALIZED VIEW"));
+	EXPECT_TRUE(is_secret("CREATE USER MAPPING"));
+	EXPECT_TRUE(is_secret("ALTER SUBSCRIPTION"));
+	EXPECT_FALSE(is_secret("ALTER TABLE"));
 	EXPECT_TRUE(is_marked("ALTER TABLE"));
 	EXPECT_TRUE(is_marked("DROP OWNED"));
 }
