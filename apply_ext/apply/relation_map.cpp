@@ -3,6 +3,8 @@
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/session.hpp"
+#include "apply_ext/catalog/refusal.hpp"
+#include "apply_ext/worker/beside.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -66,10 +68,48 @@ pair_columns(Session *session, Target *target, const RelationTarget *known)
 			at++;
 		if (at == known->ncolumns)
 			raise_unknown_column(session, target, column->name);
-		column->paired = known->local_attnums[at];
+		column->paired =
+		    bms_is_member(at, known->gone_columns) ? InvalidAttrNumber : known->local_attnums[at];
 		if (known->carried)
 			column->key = known->keys[at];
 	}
+}
+
+/*
+ * What was dropped here, the table or columns of it: rows wait until it is there again. Not so in a
+ * transaction whose refusal a person has answered: the answer may have been to drop it by hand, and the rows
+ * before that change in the transaction need it no more.
+ */
+void
+check_gone(const Session *session, Target *target, const RelationTarget *known)
+{
+	if (!known->apply_all && session->remote.final_lsn < known->sync_lsn)
+		return;
+	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn)) {
+		target->mapped_for = session->remote.final_lsn;
+		return;
+	}
+	/* a refresh may be about to find that the publication does not list it any more */
+	if (known->gone)
+		ereport(
+		    ERROR,
+		    (errcode(session->beside.worker != nullptr && worker::may_wait_for_copies(session)
+		                 ? worker::waits_for_copy
+		                 : ERRCODE_UNDEFINED_TABLE),
+		     errmsg("the publisher's table \"%s.%s\" does not exist here any more", target->schema,
+		            target->name),
+		     errdetail("It was dropped on the subscriber. Its rows wait, and with them all that came after."),
+		     errhint("Create the table again and call schemasync_resync to fill it, or drop it from the "
+		             "publication and call "
+		             "schemasync_refresh.")));
+	ereport(
+	    ERROR,
+	    (errcode(ERRCODE_UNDEFINED_COLUMN),
+	     errmsg("column \"%s\" of the publisher's table \"%s.%s\" does not exist here any more",
+	            known->names[bms_next_member(known->gone_columns, -1)], target->schema, target->name),
+	     errdetail(
+	         "It was dropped on the subscriber. The table's rows wait, and with them all that came after."),
+	     errhint("Add the column again, and copy the table with schemasync_resync if it had values.")));
 }
 
 /* What the subscription says of the relation. */
@@ -82,13 +122,17 @@ map_target(Session *session, Target *target)
 	bool catching_up = session->catch_up.active;
 	RelationTarget *known = find_relation(session->subscription->subid, target->publisher_oid,
 	                                      catching_up ? Pass::CatchUp : Pass::Stream);
-	MemoryContextSwitchTo(saved);
 
 	target->generation = 0;
 	target->applied = false;
 	target->carried = false;
+	target->mapped_for = InvalidXLogRecPtr;
+	if (known != nullptr && (known->gone || !bms_is_empty(known->gone_columns)))
+		check_gone(session, target, known);
+	MemoryContextSwitchTo(saved);
 	if (known == nullptr) {
-		/* the stream is read once more, and the table was dropped since; or: the extension's own tables may be part of a FOR ALL TABLES publication */
+		/* the stream is read once more, and the table was dropped since; or: the extension's own tables may
+		 * be part of a FOR ALL TABLES publication */
 		if (!catching_up && strcmp(target->schema, "schemasync") != 0)
 			ereport(
 			    ERROR,
@@ -105,7 +149,8 @@ map_target(Session *session, Target *target)
 		target->relid = known->relid;
 		target->apply_all = known->apply_all;
 		target->sync_lsn = known->sync_lsn;
-		/* rows from before the table's copy are passed over, and their columns may be named as they were then */
+		/* rows from before the table's copy are passed over, and their columns may be named as they were then
+		 */
 		if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
 			return;
 		pair_columns(session, target, known);
@@ -351,6 +396,10 @@ open_target(Session *session, Oid publisher_oid)
 	}
 	session->position.schema = target->schema;
 	session->position.relation = target->name;
+	if (target->mapped_for != InvalidXLogRecPtr && target->mapped_for != session->remote.final_lsn) {
+		flush_rows(session);
+		target->mapped = false;
+	}
 	if (!target->mapped)
 		map_target(session, target);
 	if (!target->applied)

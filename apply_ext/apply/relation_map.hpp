@@ -61,6 +61,7 @@ struct Target {
 	Column *columns;
 
 	bool mapped;  /* to what find_relation() said last */
+	XLogRecPtr mapped_for; /* valid: only for the transaction that commits there */
 	bool carried; /* rows of a rewrite: each is an update of the row with its key */
 	bool applied; /* false: its rows are not applied, and that is decided (dropped here, kept out) */
 	Oid relid;
