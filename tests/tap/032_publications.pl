@@ -266,6 +266,15 @@ $sub->safe_psql('postgres', "SELECT schemasync_refresh('sub')");
 settle();
 compare($pub, $sub, 'refreshed', '^public\.g');
 
+# --- a filter has no effect beside the table's whole schema, neither in the copy nor in the stream
+$pub->safe_psql('postgres', q{CREATE SCHEMA whole; CREATE TABLE whole.f (id int PRIMARY KEY); INSERT INTO whole.f SELECT generate_series(1, 20);
+	CREATE PUBLICATION whole FOR TABLES IN SCHEMA whole, TABLE whole.f WHERE (id > 10); CREATE PUBLICATION part FOR TABLE whole.f WHERE (id > 15)});
+create_subscription($pub, $sub, 'whole', publications => [ 'part', 'whole' ]);
+$pub->safe_psql('postgres', 'INSERT INTO whole.f VALUES (0), (21)');
+wait_applied($pub, $sub, 'whole');
+compare($pub, $sub, 'all rows of a table whose schema is published', '^whole\.f');
+$sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('whole')");
+
 # --- schema_changes = ignore: what is made by hand on both sides gets its values
 $sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', schema_changes => 'ignore'); ALTER TABLE g ADD n int});
 $pub->safe_psql('postgres', 'ALTER TABLE g ADD n int; INSERT INTO g VALUES (3, 33); ALTER TABLE g ADD o int; INSERT INTO g VALUES (4, 44, 5)');
