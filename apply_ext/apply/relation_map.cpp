@@ -3,8 +3,11 @@
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/session.hpp"
+#include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/refusal.hpp"
+#include "apply_ext/catalog/results.hpp"
 #include "apply_ext/worker/beside.hpp"
+#include "apply_ext/worker/meeting.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -87,6 +90,10 @@ check_gone(const Session *session, Target *target, const RelationTarget *known)
 		return;
 	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn)) {
 		target->mapped_for = session->remote.final_lsn;
+		ereport(LOG, (errmsg("subscription \"%s\" leaves out what is not here any more of \"%s.%s\"",
+		                     session->subscription->name, target->schema, target->name),
+		              errdetail("A refusal in the transaction that commits at %s was answered.",
+		                        pg::compat::lsn_text(session->remote.final_lsn))));
 		return;
 	}
 	/* a refresh may be about to find that the publication does not list it any more */
@@ -110,6 +117,38 @@ check_gone(const Session *session, Target *target, const RelationTarget *known)
 	     errdetail(
 	         "It was dropped on the subscriber. The table's rows wait, and with them all that came after."),
 	     errhint("Add the column again, and copy the table with schemasync_resync if it had values.")));
+}
+
+/* Whether the rows of the current transaction came with the table's copy. */
+bool
+is_copied(Session *session, Target *target)
+{
+	if (session->remote.final_lsn >= target->sync_lsn)
+		return false;
+	/* that of a prepared transaction is the position of its PREPARE, and it may have been committed after the copy's snapshot */
+	if (!session->subscription->options.two_phase)
+		return true;
+	if (target->judged == session->remote.xid)
+		return target->copied;
+	act_as_worker(session->relations->locals);
+	need_snapshot(session->relations->locals);
+	MemoryContext saved = MemoryContextSwitchTo(session->message);
+	catalog::Internal internal = catalog::begin_internal();
+	const char *text = nullptr;
+	if (catalog::run("SELECT sync_snapshot FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	                 {catalog::as_int8(session->subscription->subid), catalog::as_oid(target->publisher_oid)}) > 0)
+		text = catalog::result_text(0, 1, session->message);
+	catalog::end_internal(internal);
+	target->copied = true;
+	if (text != nullptr) {
+		auto *snapshot = static_cast<worker::RemoteSnapshot *>(palloc(sizeof(worker::RemoteSnapshot)));
+		worker::read_snapshot(text, snapshot);
+		target->copied = worker::is_visible(snapshot, session->remote.xid);
+		pfree(snapshot);
+	}
+	target->judged = session->remote.xid;
+	MemoryContextSwitchTo(saved);
+	return target->copied;
 }
 
 /* What the subscription says of the relation. */
@@ -151,7 +190,8 @@ map_target(Session *session, Target *target)
 		target->sync_lsn = known->sync_lsn;
 		/* rows from before the table's copy are passed over, and their columns may be named as they were then
 		 */
-		if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
+		target->judged = InvalidTransactionId;
+		if (!target->apply_all && is_copied(session, target))
 			return;
 		pair_columns(session, target, known);
 	}
@@ -404,7 +444,7 @@ open_target(Session *session, Oid publisher_oid)
 		map_target(session, target);
 	if (!target->applied)
 		return nullptr;
-	if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
+	if (!target->apply_all && is_copied(session, target))
 		return nullptr;
 	if (target->local == nullptr || target->local->relid != target->relid || !target->local->open ||
 	    is_stale(target->local)) {

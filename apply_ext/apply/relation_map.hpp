@@ -67,6 +67,8 @@ struct Target {
 	Oid relid;
 	bool apply_all;
 	XLogRecPtr sync_lsn;
+	TransactionId judged; /* the publisher's transaction for which is_copied() has looked */
+	bool copied;          /* ... and what it found */
 
 	LocalRelation *local;
 	std::uint64_t generation;

@@ -34,6 +34,34 @@ ready('b');
 wait_applied($pub, $sub, 'sub');
 compare($pub, $sub, 'prepared before the copy');
 
+# --- a transaction that is prepared before the copy's snapshot and committed after it. The slot that gives the snapshot waits for the transactions
+# that are open, and then for those that began meanwhile; one that begins after that may be prepared while it waits.
+sub open_transaction
+{
+	my ($id) = @_;
+	my $session = $pub->background_psql('postgres', on_error_die => 1);
+	$session->query_safe("BEGIN; INSERT INTO elsewhere VALUES ($id)");
+	return $session;
+}
+sub waits { return "SELECT count(*) = 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'transactionid' AND NOT l.granted AND a.query ~ 'SLOT' AND l.transactionid = '$_[0]'"; }
+sub id_of { return $_[0]->query_safe('SELECT txid_current() % 4294967296') =~ s/\D//gr; }
+$pub->safe_psql('postgres', 'CREATE TABLE elsewhere (id int)');
+my $first = open_transaction(1);
+$sub->safe_psql('postgres', "SELECT schemasync_resync('sub', 'a')");
+$pub->poll_query_until('postgres', waits(id_of($first))) or die 'the slot does not wait for the first';
+my $second = open_transaction(2);
+$first->query_safe('COMMIT');
+$pub->poll_query_until('postgres', waits(id_of($second))) or die 'the slot does not wait for the second';
+$pub->safe_psql('postgres', "BEGIN; INSERT INTO a VALUES (2500, 1); UPDATE a SET v = 7 WHERE id = 7; PREPARE TRANSACTION 'spans'");
+$pub->safe_psql('postgres', "BEGIN; INSERT INTO a VALUES (2502, 1); PREPARE TRANSACTION 'before'");
+$pub->safe_psql('postgres', "COMMIT PREPARED 'before'");
+$second->query_safe('COMMIT');
+ready('a');
+$pub->safe_psql('postgres', "COMMIT PREPARED 'spans'");
+wait_applied($pub, $sub, 'sub');
+compare($pub, $sub, 'prepared before the snapshot, committed after it', '^public\.[ab]$');
+$_->quit foreach $first, $second;
+
 # --- two-phase transactions of both tables all the time, while they are copied again and again
 my $load = $pub->basedir . '/two_phase.sql';
 append_to_file($load, <<'SQL');
@@ -59,7 +87,7 @@ foreach my $round (1 .. 3)
 $bench->finish;
 is($bench->result(0), 0, 'the load ran') or diag($err);
 wait_applied($pub, $sub, 'sub');
-compare($pub, $sub, 'copied again and again under two-phase transactions');
+compare($pub, $sub, 'copied again and again under two-phase transactions', '^public\.[ab]$');
 is($sub->safe_psql('postgres', 'SELECT (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM schemasync_refusals), (SELECT count(*) FROM schemasync_errors WHERE resolved_at IS NULL)'),
 	'0|0|0', 'nothing is left over');
 
