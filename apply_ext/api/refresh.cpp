@@ -91,8 +91,12 @@ resync(const char *name, Oid relid)
 	char *by = caller();
 	Subscription *subscription = locked_target(name);
 	Internal internal = begin_internal();
-	std::uint64_t found = run("UPDATE schemasync.relation SET state = 'init', resync = true WHERE subid = $1 AND relid = $2"
-	                          " AND state <> 'removed'",
+	/* one that was dropped here and made again is known by its name */
+	std::uint64_t found = run("UPDATE schemasync.relation r SET state = 'init', resync = true FROM pg_catalog.pg_class c"
+	                          " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+	                          " WHERE r.subid = $1 AND c.oid = $2 AND r.state <> 'removed' AND (r.relid = c.oid OR"
+	                          "  (r.publisher_schema = n.nspname AND r.publisher_name = c.relname"
+	                          "   AND NOT EXISTS (SELECT FROM pg_catalog.pg_class o WHERE o.oid = r.relid)))",
 	                          {as_int8(subscription->subid), as_oid(relid)});
 	/* the table's rows and states are passed over up to the copy, so what stands in their way does so no more */
 	run("UPDATE schemasync.refusal f SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"

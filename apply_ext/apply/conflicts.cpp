@@ -1,15 +1,18 @@
 #include "apply_ext/apply/conflicts.hpp"
 
+#include "apply_ext/apply/change.hpp"
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/apply/session.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
+#include "access/tableam.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
+#include "utils/snapmgr.h"
 }
 
 namespace schemasync::apply {
@@ -30,6 +33,9 @@ constexpr Kind kinds[] = {
      "does not have the row to be updated"},
     {Conflict::DeleteMissing, "delete_missing", "DELETE", ERRCODE_NO_DATA_FOUND,
      "does not have the row to be deleted"},
+    /* an INSERT or an UPDATE */
+    {Conflict::UniqueViolation, "unique_violation", nullptr, ERRCODE_UNIQUE_VIOLATION,
+     "has another row with a unique value of the row to be written"},
 };
 
 const Kind *
@@ -63,7 +69,7 @@ record(Session *session, const LocalRelation *local, const Kind *kind, const cha
 	values[0] = Int64GetDatum(session->subscription->subid);
 	text(1, session->subscription->name);
 	text(2, quote_qualified_identifier(local->schema, local->name));
-	text(3, kind->command);
+	text(3, kind->command != nullptr ? kind->command : session->position.command);
 	text(4, kind->name);
 	text(5, resolution);
 	for (int i = 0; i < 3; i++)
@@ -110,6 +116,62 @@ report_conflict(Session *session, const LocalRelation *local, Conflict conflict,
 	        (errmsg("conflict %s in table \"%s.%s\": %s", kind->name, local->schema, local->name, resolution),
 	         key != nullptr ? errdetail_log("Key %s.", key) : 0));
 	session->position.key = nullptr;
+}
+
+Bitmapset *
+key_columns(const LocalRelation *local, int index)
+{
+	Form_pg_index form = local->info->ri_IndexRelationDescs[index]->rd_index;
+	Bitmapset *columns = nullptr;
+
+	for (int key = 0; key < form->indnkeyatts; key++) {
+		if (form->indkey.values[key] > 0)
+			columns = bms_add_member(columns, form->indkey.values[key]);
+	}
+	return columns;
+}
+
+bool
+find_unique(LocalRelations *relations, LocalRelation *local, int index, TupleTableSlot *slot, const ItemPointerData *own)
+{
+	Form_pg_index form = local->info->ri_IndexRelationDescs[index]->rd_index;
+	ItemPointerData tid;
+
+	if (!form->indisunique || !form->indimmediate)
+		return false;
+	need_snapshot(relations);
+	/* a unique value is in one row: when that is our own, there is no other */
+	return !pg::compat::check_index_constraints(local->info, slot, local->estate, &tid, list_make1_oid(form->indexrelid)) &&
+	       (own == nullptr || !ItemPointerEquals(&tid, const_cast<ItemPointer>(own))) &&
+	       table_tuple_fetch_row_version(local->relation, &tid, SnapshotAny, local->found);
+}
+
+bool
+settle_unique(Session *session, LocalRelation *local, TupleTableSlot *slot, const ItemPointerData *own)
+{
+	LocalRelations *locals = session->relations->locals;
+	bool moved = false;
+
+	if (session->subscription->options.conflicts == catalog::Conflicts::Error)
+		return false;
+	for (int i = 0; i < local->info->ri_NumIndices; i++) {
+		while (find_unique(locals, local, i, slot, own)) {
+			/* its values may lie in the page of the found row, which another takes the place of */
+			ExecMaterializeSlot(slot);
+			moved = true;
+			report_conflict(session, local, Conflict::UniqueViolation, describe_row(local, slot, key_columns(local, i)),
+			                describe_row(local, local->found, nullptr), describe_row(local, slot, nullptr));
+			if (session->subscription->options.conflicts == catalog::Conflicts::KeepLocal)
+				return true;
+			act_for(locals, local, ACL_DELETE);
+			/* (when somebody else was quicker, the loop finds what is there now) */
+			(void) delete_row(locals, local);
+		}
+	}
+	if (moved && own != nullptr &&
+	    !table_tuple_fetch_row_version(local->relation, const_cast<ItemPointer>(own), SnapshotAny, local->found))
+		elog(ERROR, "could not fetch the row that was found before");
+	return false;
 }
 
 } // namespace schemasync::apply

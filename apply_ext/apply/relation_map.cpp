@@ -3,6 +3,11 @@
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/session.hpp"
+#include "apply_ext/catalog/internal.hpp"
+#include "apply_ext/catalog/refusal.hpp"
+#include "apply_ext/catalog/results.hpp"
+#include "apply_ext/worker/beside.hpp"
+#include "apply_ext/worker/meeting.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
@@ -66,10 +71,80 @@ pair_columns(Session *session, Target *target, const RelationTarget *known)
 			at++;
 		if (at == known->ncolumns)
 			raise_unknown_column(session, target, column->name);
-		column->paired = known->local_attnums[at];
+		column->paired =
+		    bms_is_member(at, known->gone_columns) ? InvalidAttrNumber : known->local_attnums[at];
 		if (known->carried)
 			column->key = known->keys[at];
 	}
+}
+
+/*
+ * What was dropped here, the table or columns of it: rows wait until it is there again. Not so in a
+ * transaction whose refusal a person has answered: the answer may have been to drop it by hand, and the rows
+ * before that change in the transaction need it no more.
+ */
+void
+check_gone(const Session *session, Target *target, const RelationTarget *known)
+{
+	if (!known->apply_all && session->remote.final_lsn < known->sync_lsn)
+		return;
+	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn)) {
+		target->mapped_for = session->remote.final_lsn;
+		return;
+	}
+	/* a refresh may be about to find that the publication does not list it any more */
+	if (known->gone)
+		ereport(
+		    ERROR,
+		    (errcode(session->beside.worker != nullptr && worker::may_wait_for_copies(session)
+		                 ? worker::waits_for_copy
+		                 : ERRCODE_UNDEFINED_TABLE),
+		     errmsg("the publisher's table \"%s.%s\" does not exist here any more", target->schema,
+		            target->name),
+		     errdetail("It was dropped on the subscriber. Its rows wait, and with them all that came after."),
+		     errhint("Create the table again and call schemasync_resync to fill it, or drop it from the "
+		             "publication and call "
+		             "schemasync_refresh.")));
+	ereport(
+	    ERROR,
+	    (errcode(ERRCODE_UNDEFINED_COLUMN),
+	     errmsg("column \"%s\" of the publisher's table \"%s.%s\" does not exist here any more",
+	            known->names[bms_next_member(known->gone_columns, -1)], target->schema, target->name),
+	     errdetail(
+	         "It was dropped on the subscriber. The table's rows wait, and with them all that came after."),
+	     errhint("Add the column again, and copy the table with schemasync_resync if it had values.")));
+}
+
+/* Whether the rows of the current transaction came with the table's copy. */
+bool
+is_copied(Session *session, Target *target)
+{
+	if (session->remote.final_lsn >= target->sync_lsn)
+		return false;
+	/* that of a prepared transaction is the position of its PREPARE, and it may have been committed after the copy's snapshot */
+	if (!session->subscription->options.two_phase)
+		return true;
+	if (target->judged == session->remote.xid)
+		return target->copied;
+	act_as_worker(session->relations->locals);
+	need_snapshot(session->relations->locals);
+	MemoryContext saved = MemoryContextSwitchTo(session->message);
+	catalog::Internal internal = catalog::begin_internal();
+	const char *text = nullptr;
+	if (catalog::run("SELECT sync_snapshot FROM schemasync.relation WHERE subid = $1 AND publisher_oid = $2",
+	                 {catalog::as_int8(session->subscription->subid), catalog::as_oid(target->publisher_oid)}) > 0)
+		text = catalog::result_text(0, 1, session->message);
+	catalog::end_internal(internal);
+	target->copied = true;
+	if (text != nullptr) {
+		auto *snapshot = static_cast<worker::RemoteSnapshot *>(palloc(sizeof(worker::RemoteSnapshot)));
+		worker::read_snapshot(text, snapshot);
+		target->copied = worker::is_visible(snapshot, session->remote.xid);
+		pfree(snapshot);
+	}
+	target->judged = session->remote.xid;
+	MemoryContextSwitchTo(saved);
+	return target->copied;
 }
 
 /* What the subscription says of the relation. */
@@ -82,13 +157,17 @@ map_target(Session *session, Target *target)
 	bool catching_up = session->catch_up.active;
 	RelationTarget *known = find_relation(session->subscription->subid, target->publisher_oid,
 	                                      catching_up ? Pass::CatchUp : Pass::Stream);
-	MemoryContextSwitchTo(saved);
 
 	target->generation = 0;
 	target->applied = false;
 	target->carried = false;
+	target->mapped_for = InvalidXLogRecPtr;
+	if (known != nullptr && (known->gone || !bms_is_empty(known->gone_columns)))
+		check_gone(session, target, known);
+	MemoryContextSwitchTo(saved);
 	if (known == nullptr) {
-		/* the stream is read once more, and the table was dropped since; or: the extension's own tables may be part of a FOR ALL TABLES publication */
+		/* the stream is read once more, and the table was dropped since; or: the extension's own tables may
+		 * be part of a FOR ALL TABLES publication */
 		if (!catching_up && strcmp(target->schema, "schemasync") != 0)
 			ereport(
 			    ERROR,
@@ -105,8 +184,10 @@ map_target(Session *session, Target *target)
 		target->relid = known->relid;
 		target->apply_all = known->apply_all;
 		target->sync_lsn = known->sync_lsn;
-		/* rows from before the table's copy are passed over, and their columns may be named as they were then */
-		if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
+		/* rows from before the table's copy are passed over, and their columns may be named as they were then
+		 */
+		target->judged = InvalidTransactionId;
+		if (!target->apply_all && is_copied(session, target))
 			return;
 		pair_columns(session, target, known);
 	}
@@ -351,11 +432,15 @@ open_target(Session *session, Oid publisher_oid)
 	}
 	session->position.schema = target->schema;
 	session->position.relation = target->name;
+	if (target->mapped_for != InvalidXLogRecPtr && target->mapped_for != session->remote.final_lsn) {
+		flush_rows(session);
+		target->mapped = false;
+	}
 	if (!target->mapped)
 		map_target(session, target);
 	if (!target->applied)
 		return nullptr;
-	if (!target->apply_all && session->remote.final_lsn < target->sync_lsn)
+	if (!target->apply_all && is_copied(session, target))
 		return nullptr;
 	if (target->local == nullptr || target->local->relid != target->relid || !target->local->open ||
 	    is_stale(target->local)) {

@@ -61,11 +61,14 @@ struct Target {
 	Column *columns;
 
 	bool mapped;  /* to what find_relation() said last */
+	XLogRecPtr mapped_for; /* valid: only for the transaction that commits there */
 	bool carried; /* rows of a rewrite: each is an update of the row with its key */
 	bool applied; /* false: its rows are not applied, and that is decided (dropped here, kept out) */
 	Oid relid;
 	bool apply_all;
 	XLogRecPtr sync_lsn;
+	TransactionId judged; /* the publisher's transaction for which is_copied() has looked */
+	bool copied;          /* ... and what it found */
 
 	LocalRelation *local;
 	std::uint64_t generation;

@@ -61,8 +61,24 @@ keep_buffered(Session *session, LocalRelation *local, bool routed)
 		flush_rows(session);
 }
 
-/* With conflicts = apply_remote or keep_local: settles a row that is there already. returns: whether the
- * insert is dealt with */
+/* Whether a row with an index' values is the row meant: by the key that the table is known by; where it has none, by any. */
+bool
+identifies(const LocalRelation *local, int index)
+{
+	for (int i = 0; i < local->info->ri_NumIndices; i++) {
+		Form_pg_index form = local->info->ri_IndexRelationDescs[i]->rd_index;
+		if (form->indisprimary || form->indisreplident) {
+			form = local->info->ri_IndexRelationDescs[index]->rd_index;
+			return form->indisprimary || form->indisreplident;
+		}
+	}
+	return true;
+}
+
+/*
+ * With conflicts = apply_remote or keep_local: settles a row that is there already, and others that have a unique value of this one.
+ * returns: whether the insert is dealt with
+ */
 bool
 settle_existing(Session *session, LocalRelation *local, TupleTableSlot *slot)
 {
@@ -70,30 +86,20 @@ settle_existing(Session *session, LocalRelation *local, TupleTableSlot *slot)
 
 	if (session->subscription->options.conflicts == catalog::Conflicts::Error)
 		return false;
-	need_snapshot(locals);
 	for (int i = 0; i < local->info->ri_NumIndices; i++) {
-		Form_pg_index form = local->info->ri_IndexRelationDescs[i]->rd_index;
-		ItemPointerData tid;
-		if (!form->indisunique || !form->indimmediate ||
-		    pg::compat::check_index_constraints(local->info, slot, local->estate, &tid,
-		                                        list_make1_oid(form->indexrelid)))
-			continue;
-		if (!table_tuple_fetch_row_version(local->relation, &tid, SnapshotAny, local->found))
-			continue;
-		Bitmapset *columns = nullptr;
-		for (int key = 0; key < form->indnkeyatts; key++) {
-			if (form->indkey.values[key] > 0)
-				columns = bms_add_member(columns, form->indkey.values[key]);
+		while (identifies(local, i) && find_unique(locals, local, i, slot, nullptr)) {
+			ItemPointerData own = local->found->tts_tid;
+			report_conflict(session, local, Conflict::InsertExists, describe_row(local, slot, key_columns(local, i)),
+			                describe_row(local, local->found, nullptr), describe_row(local, slot, nullptr));
+			if (session->subscription->options.conflicts == catalog::Conflicts::KeepLocal)
+				return true;
+			(void) settle_unique(session, local, slot, &own);
+			act_for(locals, local, ACL_UPDATE);
+			if (update_row(locals, local, slot))
+				return true;
 		}
-		report_conflict(session, local, Conflict::InsertExists, describe_row(local, slot, columns),
-		                describe_row(local, local->found, nullptr), describe_row(local, slot, nullptr));
-		if (session->subscription->options.conflicts == catalog::Conflicts::KeepLocal)
-			return true;
-		act_for(locals, local, ACL_UPDATE);
-		if (update_row(locals, local, slot))
-			return true;
 	}
-	return false;
+	return settle_unique(session, local, slot, nullptr);
 }
 
 void
@@ -237,8 +243,9 @@ move_row(Session *session, Target *target, View *view)
 	return true;
 }
 
+/* settles: other rows that have a unique value of the new one are a conflict, and no error. returns: false when somebody else was quicker */
 bool
-change_found_row(Session *session, Target *target, View *view, Row row)
+change_found_row(Session *session, Target *target, View *view, Row row, bool settles)
 {
 	LocalRelations *locals = session->relations->locals;
 	LocalRelation *local = view->local;
@@ -248,6 +255,12 @@ change_found_row(Session *session, Target *target, View *view, Row row)
 	act_for(locals, local, ACL_UPDATE);
 	if (target->views != nullptr && !ExecPartitionCheck(local->info, local->updated, local->estate, false))
 		return move_row(session, target, view);
+	if (settles) {
+		ItemPointerData own = local->found->tts_tid;
+		if (settle_unique(session, local, local->updated, &own))
+			return true;
+		act_for(locals, local, ACL_UPDATE);
+	}
 	return update_row(locals, local, local->updated);
 }
 
@@ -351,7 +364,7 @@ apply_update(Session *session, const protocol::Update &message)
 		view = find_target_row(session, target);
 		if (view == nullptr)
 			settle_missing_update(session, target, message.new_row);
-	} while (view != nullptr && !change_found_row(session, target, view, message.new_row));
+	} while (view != nullptr && !change_found_row(session, target, view, message.new_row, true));
 	if (view != nullptr)
 		ExecClearTuple(view->local->found);
 	MemoryContextSwitchTo(saved);
@@ -374,7 +387,7 @@ update_by_key(Session *session, const protocol::Insert &message)
 	read_search_row(session, target, message.row, target->local->search);
 	do
 		view = find_target_row(session, target);
-	while (view != nullptr && !change_found_row(session, target, view, message.row));
+	while (view != nullptr && !change_found_row(session, target, view, message.row, false));
 	if (view != nullptr)
 		ExecClearTuple(view->local->found);
 	MemoryContextSwitchTo(saved);

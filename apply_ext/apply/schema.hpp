@@ -23,6 +23,8 @@ extern "C" {
 #include "datatype/timestamp.h"
 }
 
+struct Bitmapset;
+
 namespace schemasync::apply {
 
 /* What the message is applied for. */
@@ -97,6 +99,7 @@ struct RelationTarget {
 	Oid publisher_oid;
 	Oid relid; /* the local relation; InvalidOid: its rows are not applied (not known, being copied, kept out)
 	            */
+	bool gone;           /* it was dropped here, and none has its name */
 	bool apply_all;      /* state ready */
 	XLogRecPtr sync_lsn; /* else: apply only transactions whose commit LSN is at or after it */
 	int ncolumns;
@@ -105,11 +108,17 @@ struct RelationTarget {
 	bool carried; /* rewritten rows: each updates the row with its key instead of being inserted */
 	bool *keys;   /* of carried: whether the column is part of the key */
 	AttrNumber *local_attnums;     /* 0: not kept here (drop_column = keep leaves it out) */
+	::Bitmapset *gone_columns;       /* by place: those whose local column was dropped here, and none has their name */
 };
 
 /* Finds it by the publisher's oid in schemasync.relation; nullptr when the subscription does not know it.
  * Leaf; needs a transaction. */
 RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid, Pass pass);
+
+/* For a table, or columns of one, that were dropped here and made again under the publisher's name: from now on its rows go there. Leaf; needs a
+ * transaction. returns: false when there is none with all of its columns, though there was one */
+bool find_again(std::int64_t subid, Oid publisher_oid);
+
 
 /*
  * Adopts the publisher's states as base when a subscription starts (initial copy, copy_schema = false,

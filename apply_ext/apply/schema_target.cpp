@@ -48,9 +48,21 @@ local_relid(const catalog::RelationRow *row)
 	return OidIsValid(nspid) ? get_relname_relid(row->publisher_name, nspid) : InvalidOid;
 }
 
+bool
+is_dropped(Oid relid, AttrNumber attnum)
+{
+	HeapTuple tuple = SearchSysCacheAttNum(relid, attnum);
+
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	ReleaseSysCache(tuple);
+	return false;
+}
+
 /*
  * Finds the local columns. A pair whose local column was dropped by hand goes to a column of the same name,
- * when there is one that no other goes to. Returns whether the stored pairs were stale.
+ * when there is one that no other goes to; else it stays as it was, and counts as gone. Returns whether the
+ * stored pairs were stale.
  */
 bool
 map_columns(const catalog::RelationRow *row, RelationTarget *target)
@@ -59,22 +71,23 @@ map_columns(const catalog::RelationRow *row, RelationTarget *target)
 
 	for (int i = 0; i < target->ncolumns; i++) {
 		AttrNumber local = by_name ? InvalidAttrNumber : paired(row, target->publisher_attnums[i]);
-		bool gone = local != InvalidAttrNumber && get_attname(target->relid, local, true) == nullptr;
-		target->local_attnums[i] = gone ? InvalidAttrNumber : local;
-		stale = stale || gone;
+		target->local_attnums[i] = local != InvalidAttrNumber && is_dropped(target->relid, local) ? InvalidAttrNumber : local;
 	}
-	if (!stale)
-		return false;
 	for (int i = 0; i < target->ncolumns; i++) {
-		if (target->local_attnums[i] != InvalidAttrNumber)
-			continue;
-		if (!by_name && paired(row, target->publisher_attnums[i]) == InvalidAttrNumber)
-			continue; /* it is kept out on purpose */
+		AttrNumber before = paired(row, target->publisher_attnums[i]);
+		if (target->local_attnums[i] != InvalidAttrNumber || (!by_name && before == InvalidAttrNumber))
+			continue; /* it has its column, or is kept out on purpose */
 		AttrNumber local = get_attnum(target->relid, target->names[i]);
-		if (local > 0 && !is_used(target, local))
+		if (local > 0 && !is_used(target, local)) {
 			target->local_attnums[i] = local;
+			stale = true;
+		} else if (before != InvalidAttrNumber) {
+			target->local_attnums[i] = by_name ? InvalidAttrNumber : before;
+			target->gone_columns = bms_add_member(target->gone_columns, i);
+		}
 	}
-	return true;
+	/* a table that was made anew without some of its columns is not its like */
+	return stale && !(by_name && !bms_is_empty(target->gone_columns));
 }
 
 void
@@ -108,6 +121,23 @@ find_carried_relation(std::int64_t subid, const Carried *carried, Pass pass)
 	return target;
 }
 
+/* Fills in the columns, of which target has the number. */
+void
+map_known(std::int64_t subid, const catalog::RelationRow *row, const catalog::BaseColumn *columns, RelationTarget *target)
+{
+	Size count = static_cast<Size>(target->ncolumns + 1);
+
+	target->publisher_attnums = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * count));
+	target->local_attnums = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * count));
+	target->names = static_cast<const char **>(palloc(sizeof(char *) * count));
+	for (int i = 0; i < target->ncolumns; i++) {
+		target->publisher_attnums[i] = columns[i].attnum;
+		target->names[i] = columns[i].name;
+	}
+	if (OidIsValid(target->relid) && map_columns(row, target))
+		store_map(subid, target);
+}
+
 } // namespace
 
 RelationTarget *
@@ -123,22 +153,34 @@ find_relation(std::int64_t subid, Oid publisher_oid, Pass pass)
 	const catalog::BaseColumn *columns = catalog::load_base_columns(subid, publisher_oid, &target->ncolumns);
 	target->publisher_oid = publisher_oid;
 	target->relid = local_relid(row);
+	target->gone = OidIsValid(row->relid) && !OidIsValid(target->relid);
 	target->apply_all = strcmp(row->state, "ready") == 0 && XLogRecPtrIsInvalid(row->sync_lsn);
 	target->sync_lsn = row->sync_lsn;
 	/* its rows come with the copy, or not at all; while the stream is read once more, those of the others came before */
-	if (strcmp(row->state, pass == Pass::CatchUp ? "catchup" : "ready") != 0)
+	if (strcmp(row->state, pass == Pass::CatchUp ? "catchup" : "ready") != 0) {
 		target->relid = InvalidOid;
-	target->publisher_attnums =
-	    static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * (target->ncolumns + 1)));
-	target->local_attnums = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (target->ncolumns + 1)));
-	target->names = static_cast<const char **>(palloc(sizeof(char *) * (target->ncolumns + 1)));
-	for (int i = 0; i < target->ncolumns; i++) {
-		target->publisher_attnums[i] = columns[i].attnum;
-		target->names[i] = columns[i].name;
+		target->gone = false;
 	}
-	if (OidIsValid(target->relid) && map_columns(row, target))
-		store_map(subid, target);
+	map_known(subid, row, columns, target);
 	return target;
+}
+
+bool
+find_again(std::int64_t subid, Oid publisher_oid)
+{
+	const catalog::RelationRow *row = catalog::load_relation(subid, publisher_oid);
+
+	if (row == nullptr || !OidIsValid(row->relid))
+		return true;
+	Oid relid = local_relid(row);
+	if (!OidIsValid(relid))
+		return false;
+	RelationTarget target = {};
+	const catalog::BaseColumn *columns = catalog::load_base_columns(subid, publisher_oid, &target.ncolumns);
+	target.publisher_oid = publisher_oid;
+	target.relid = relid;
+	map_known(subid, row, columns, &target);
+	return bms_is_empty(target.gone_columns);
 }
 
 } // namespace schemasync::apply

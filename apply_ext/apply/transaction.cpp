@@ -188,8 +188,11 @@ commit_group(Session *session)
 	finish_rows(session);
 	if (session->catch_up.active)
 		save_caught_up(session, group->end_lsn);
-	else
+	else {
+		/* without an id the commit would not take the origin along, and the publisher would be told more than it holds */
+		(void) GetCurrentTransactionId();
 		worker::set_origin_position(group->end_lsn, group->commit_time);
+	}
 	pg::at_point(session->catch_up.active ? "catch_up_before_commit" : "before_commit");
 	CommitTransactionCommand();
 	pg::at_point(session->catch_up.active ? "catch_up_after_commit" : "after_commit");
@@ -240,10 +243,12 @@ rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_ls
 	StartTransactionCommand();
 	char *name = prepared_name(session, xid);
 	/* it may never have come here: prepared before the stream began */
-	if (LookupGXact(name, prepare_end_lsn, prepare_time)) {
-		worker::set_origin_position(end_lsn, rollback_time);
+	bool known = LookupGXact(name, prepare_end_lsn, prepare_time);
+	worker::set_origin_position(end_lsn, rollback_time);
+	if (known)
 		FinishPreparedTransaction(name, false);
-	}
+	else
+		(void) GetCurrentTransactionId();
 	CommitTransactionCommand();
 	report_done(session, end_lsn, rollback_time, 0);
 }

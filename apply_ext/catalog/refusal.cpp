@@ -32,6 +32,17 @@ load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal)
 }
 
 bool
+has_answer(std::int64_t subid, XLogRecPtr publisher_lsn)
+{
+	Internal internal = begin_internal();
+	bool found = run("SELECT FROM schemasync.refusal WHERE subid = $1 AND publisher_lsn = $2 AND status = 'resolved' LIMIT 1",
+	                 {as_int8(subid), as_lsn(publisher_lsn)}) > 0;
+
+	end_internal(internal);
+	return found;
+}
+
+bool
 save_refusal(std::int64_t subid, const char *subscription, const RefusalRow *row)
 {
 	Internal internal = begin_internal();

@@ -42,6 +42,9 @@ struct Decision {
 /* nullptr when the boundary was never refused. */
 Decision *load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal);
 
+/* Whether a person has answered a refusal in the transaction that commits there. */
+bool has_answer(std::int64_t subid, XLogRecPtr publisher_lsn);
+
 /* Records the refusal or counts its repetition. Returns whether it is news: a new row, or one that had been
  * decided. */
 bool save_refusal(std::int64_t subid, const char *subscription, const RefusalRow *row);

@@ -46,6 +46,7 @@ CREATE TABLE schemasync.relation (
 	attmap smallint[] NOT NULL,            -- pairs: publisher attnum, local attnum
 	state text NOT NULL,                   -- init, copying, catchup, ready, needs_refresh, removed
 	sync_lsn pg_lsn,                       -- changes of transactions that committed before are in the copy
+	sync_snapshot text,                    -- with two_phase: those that are visible in it are
 	copied_rows bigint NOT NULL DEFAULT 0,
 	total_rows bigint,                     -- about how many there are to copy
 	partial boolean NOT NULL DEFAULT false, -- a copy in parts was begun: without the last one, what is here is emptied before the next

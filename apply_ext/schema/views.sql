@@ -41,7 +41,9 @@ SELECT s.name,
 	w.failures,
 	w.next_start,
 	s.drain_lsn,
-	s.skip_lsn
+	s.skip_lsn,
+	pg_catalog.format('schemasync_%s_%s', (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()), s.subid)
+		AS origin_name
 FROM schemasync.subscription s
 LEFT JOIN schemasync.worker_status() w USING (subid)
 LEFT JOIN LATERAL (
@@ -51,7 +53,7 @@ WHERE schemasync.is_visible(s.owner);
 
 CREATE VIEW @extschema@.schemasync_tables WITH (security_barrier) AS
 SELECT s.name AS subscription,
-	pg_catalog.format('%I.%I', n.nspname, c.relname) AS relation,
+	pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname) AS relation,
 	pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS publisher_relation,
 	r.publisher_oid,
 	CASE WHEN r.state = 'ready' AND s.copied AND r.sync_lsn > w.applied THEN 'catchup' ELSE r.state END AS state,
@@ -137,7 +139,7 @@ FROM (
 	WHERE schemasync.is_visible(s.owner) AND c.total_rows IS NOT NULL
 	GROUP BY s.subid, s.name, s.copy_begun_at HAVING bool_or(c.state IN ('init', 'copying'))
 	UNION ALL
-	SELECT s.name, 'verify', pg_catalog.format('%I.%I', n.nspname, c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL,
+	SELECT s.name, 'verify', pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), 'comparing', w.verify_done, w.verify_total, 'bytes', NULL,
 		w.verifier, a.query_start, NULL, NULL
 	FROM schemasync.worker_status() w
 	JOIN schemasync.subscription s USING (subid)
@@ -146,7 +148,7 @@ FROM (
 	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.verifier
 	WHERE w.verifier IS NOT NULL AND schemasync.is_visible(s.owner)
 	UNION ALL
-	SELECT s.name, 'index', pg_catalog.format('%I.%I', n.nspname, c.relname),
+	SELECT s.name, 'index', pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname),
 		CASE WHEN p.pid IS NOT NULL THEN p.phase WHEN b.state = 'building' AND w.indexer IS NULL THEN 'queued' ELSE b.state END,
 		CASE i.unit WHEN 'rows' THEN p.tuples_done WHEN 'transactions' THEN p.lockers_done ELSE p.blocks_done END,
 		CASE i.unit WHEN 'rows' THEN p.tuples_total WHEN 'transactions' THEN p.lockers_total ELSE p.blocks_total END,

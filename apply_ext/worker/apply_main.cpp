@@ -96,16 +96,8 @@ bring_up(const catalog::Subscription *subscription)
 void
 open_stream(Session *session)
 {
-	XLogRecPtr from;
+	XLogRecPtr from = session->catch_up.active ? catch_up_from(session) : current_progress();
 
-	if (!session->has_origin) {
-		from = start_progress(&session->progress, session->context, session->subscription->origin_name);
-		session->has_origin = true;
-	} else {
-		from = current_progress();
-	}
-	if (session->catch_up.active)
-		from = catch_up_from(session);
 	session->progress.received = from;
 	session->progress.told_write = session->progress.told_flush = session->progress.told_received =
 	    InvalidXLogRecPtr;
@@ -179,6 +171,7 @@ reopen_stream(Session *session)
 void
 end_drained(Session *session)
 {
+	advance_idle(&session->progress, true);
 	flush_commits(&session->progress);
 	send_feedback(&session->progress, &session->upstream, true, true, false);
 	pg::at_point("drained");
@@ -279,6 +272,8 @@ rest(Session *session)
 
 	XLogRecPtr wanted = wanted_position(session);
 	bool hurry = wanted > progress->told_flush;
+	if (idle && !session->catch_up.active)
+		advance_idle(progress, hurry || session->upstream.is_awaited);
 	if (hurry && idle)
 		flush_commits(progress);
 	send_feedback(progress, &session->upstream, idle, false, false);
@@ -320,8 +315,14 @@ open_frame(Session *session, std::string_view data, std::string_view *message)
 		*message = frame.payload;
 		return true;
 	}
-	if (frame.reply_requested)
+	if (frame.reply_requested) {
+		/* as one that is being shut down does, which waits until it has heard of everything */
+		if (is_idle(session) && !session->catch_up.active) {
+			advance_idle(progress, true);
+			flush_commits(progress);
+		}
 		send_feedback(progress, &session->upstream, is_idle(session), true, false);
+	}
 	return false;
 }
 
@@ -478,7 +479,12 @@ stream(Session *session)
 {
 	pg::call([&] {
 		tend_index_builds(session);
-		if (session->beside.look && session->has_origin)
+		if (!session->has_origin) {
+			(void) start_progress(&session->progress, session->context, session->subscription->origin_name);
+			session->has_origin = true;
+		}
+		/* before anything is confirmed: a table that has to catch up holds the confirming back */
+		if (session->beside.look)
 			(void) tend_beside(session);
 		open_stream(session);
 	});

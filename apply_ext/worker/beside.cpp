@@ -31,6 +31,8 @@ using apply::Session;
 
 /* The pause after a copy that failed, ms; it doubles up to the longest. */
 constexpr long first_pause = 2000, longest_pause = 60000;
+/* ... and between looks whether prepared transactions have ended. */
+constexpr int prepared_pause = 100;
 /* A change waits for copies as long as no more than this many failed in a row. */
 constexpr int bearable_failures = 2;
 
@@ -156,12 +158,32 @@ pause_copies(Session *session)
 	session->beside.next_look = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), pause);
 }
 
+/* Whether a transaction of the publisher is prepared here, which only the stream can end. */
+bool
+has_prepared(std::int64_t subid)
+{
+	begin();
+	catalog::Internal internal = catalog::begin_internal();
+	catalog::run("SELECT count(*) FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
+	             " AND pg_catalog.starts_with(gid, $1)",
+	             {catalog::as_text(psprintf("schemasync_%lld_", static_cast<long long>(subid)))});
+	bool found = catalog::result_int8(0, 1) > 0;
+	catalog::end_internal(internal);
+	commit();
+	return found;
+}
+
 void
 begin_copies(Session *session)
 {
 	const catalog::Subscription *subscription = session->subscription;
 
 	if (subscription->options.two_phase) {
+		/* The copy would wait for its rows, and its end for the copy: the stream goes on until there is none. */
+		if (has_prepared(subscription->subid)) {
+			session->beside.next_look = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), prepared_pause);
+			return;
+		}
 		/* prepared transactions cannot be read once more: the copy takes the stream's place */
 		catalog::Internal internal = {};
 		begin();

@@ -93,6 +93,23 @@ find_known(const Known *all, int count, Oid publisher_oid)
 	return nullptr;
 }
 
+/*
+ * A transaction that was prepared before the snapshot and committed after it comes with the position of its PREPARE, which says nothing of whether
+ * its rows are in the copy.
+ */
+void
+save_snapshot(const catalog::Subscription &subscription, const Source &source)
+{
+	using namespace catalog;
+
+	Rows rows = query(source.sql, "SELECT pg_catalog.pg_current_snapshot()");
+	expect(rows, "v", 1);
+	Internal internal = begin_internal();
+	run("UPDATE schemasync.relation SET sync_snapshot = $2 WHERE subid = $1 AND state IN ('init', 'copying')",
+	    {as_int8(subscription.subid), as_text(rows.values[0][0])});
+	end_internal(internal);
+}
+
 /* The origin stands at the snapshot: what was committed before it is in the copy. */
 void
 set_origin(const catalog::Subscription &subscription, XLogRecPtr position)
@@ -294,6 +311,8 @@ resume_copy(const catalog::Subscription &subscription)
 	MemoryContextSwitchTo(context);
 	give_up_unpublished(subscription, *source, choice.known, choice.count);
 	adopt_all(subscription, *source, Mode::Resumed);
+	if (subscription.options.two_phase)
+		save_snapshot(subscription, *source);
 	commit();
 	return source;
 }

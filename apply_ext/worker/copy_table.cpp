@@ -1,5 +1,6 @@
 #include "apply_ext/worker/copy_table.hpp"
 
+#include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
 #include "pg/compat.hpp"
 
@@ -43,6 +44,7 @@ load_target(std::int64_t subid, Oid publisher_oid)
 
 	MemoryContext context = CurrentMemoryContext;
 	Target target = {};
+	bool here = apply::find_again(subid, publisher_oid);
 	bool isnull = true;
 	Datum *elements = nullptr;
 	int count = 0;
@@ -57,6 +59,10 @@ load_target(std::int64_t subid, Oid publisher_oid)
 			target.pairs[i] = DatumGetInt16(elements[i]);
 	}
 	end_internal(internal);
+	if (!here)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+		                errmsg("the table that the publisher's table with OID %u is copied to does not exist here any more, or lacks columns of it", publisher_oid),
+		                errhint("Create the table again, or drop it from the publication and call schemasync_refresh.")));
 	return target;
 }
 
@@ -186,7 +192,7 @@ empty_target(const catalog::Subscription &subscription, Oid publisher_oid, Empty
 	Target target = load_target(subscription.subid, publisher_oid);
 	bool truncate = emptying == Emptying::Truncate;
 
-	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
+	if (!OidIsValid(target.relid))
 		return false;
 	Relation relation = table_open(target.relid, truncate ? AccessExclusiveLock : RowExclusiveLock);
 	catalog::Internal saved = {};
@@ -206,7 +212,7 @@ may_fill_in_parts(const catalog::Subscription &subscription, Oid publisher_oid)
 {
 	Target target = load_target(subscription.subid, publisher_oid);
 
-	if (!OidIsValid(target.relid) || get_rel_name(target.relid) == nullptr)
+	if (!OidIsValid(target.relid))
 		return false;
 	Relation relation = table_open(target.relid, AccessShareLock);
 	catalog::Internal saved = {};

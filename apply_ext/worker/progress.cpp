@@ -57,8 +57,9 @@ start_progress(Progress *progress, MemoryContext context, const char *origin_nam
 		origin = replorigin_create(origin_name);
 	pg::compat::replorigin_session_setup(origin);
 	pg::compat::set_session_origin(origin);
-	XLogRecPtr position = replorigin_session_get_progress(false);
+	XLogRecPtr position = replorigin_session_get_progress(true);
 	CommitTransactionCommand();
+	progress->durable = position;
 	return position;
 }
 
@@ -95,6 +96,33 @@ remember_commit(Progress *progress, XLogRecPtr remote_end)
 }
 
 void
+advance_idle(Progress *progress, bool awaited)
+{
+	constexpr XLogRecPtr much = 1024 * 1024; /* bytes */
+	constexpr int seldom = 10000, soon = 200; /* ms */
+	TimestampTz now = GetCurrentTimestamp();
+	XLogRecPtr reached = current_progress();
+
+	if (progress->received <= reached)
+		return;
+	int interval = wal_receiver_status_interval > 0 ? wal_receiver_status_interval * 1000 : seldom;
+	if (!awaited && !TimestampDifferenceExceeds(progress->advanced_at, now, progress->received - reached > much ? soon : interval))
+		return;
+	MemoryContext saved = CurrentMemoryContext;
+	bool committed = progress->committed;
+	progress->advanced_at = now;
+	StartTransactionCommand();
+	/* only a transaction with an id writes a commit record, which the position travels in */
+	(void) GetCurrentTransactionId();
+	set_origin_position(progress->received, now);
+	pg::at_point("before_idle_commit");
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(saved);
+	remember_commit(progress, progress->received);
+	progress->committed = committed;
+}
+
+void
 send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool force, bool request)
 {
 	XLogRecPtr flushed = pop_flushed(progress);
@@ -105,12 +133,10 @@ send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool for
 	else if (flushed != InvalidXLogRecPtr)
 		written = flushed;
 	flushed = Max(flushed, progress->told_flush);
-	if (applied_all) {
+	progress->durable = Max(progress->durable, flushed);
+	flushed = Max(flushed, progress->durable);
+	if (applied_all)
 		written = Max(written, progress->received);
-		/* nothing waits for the local WAL, and nothing received is left to be applied */
-		if (progress->count == 0)
-			flushed = Max(flushed, progress->received);
-	}
 	written = Max(written, progress->told_write);
 
 	TimestampTz now = GetCurrentTimestamp();

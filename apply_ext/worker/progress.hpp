@@ -5,6 +5,11 @@
  * applied it. The publisher is told only what is durable here: each local commit's position is remembered
  * beside the publisher's until the local WAL is flushed.
  *
+ * The publisher is never told more than what the origin holds, also where there was nothing to apply. So a slot that has been
+ * confirmed further than the origin says that this server is in an older state than it once was: it was restored from a backup,
+ * or is a standby that was promoted before it had everything. start_stream() refuses then; the publisher would pass over what is
+ * between, and not say so.
+ *
  * Zone: server code (leaves: may ereport, plain data only).
  */
 #pragma once
@@ -28,14 +33,16 @@ struct Progress {
 	bool holding;
 	XLogRecPtr hold;
 
-	bool committed; /* something was, in this run */
+	bool committed;           /* something was, in this run */
+	XLogRecPtr durable;       /* all before it is applied, and flushed here */
+	TimestampTz advanced_at;  /* when the origin was taken past what brought nothing */
 	/* commits that may not be durable yet: a ring in the worker's context */
 	Mapping *pending;
 	int capacity, first, count;
 };
 
-/* Takes the origin for this session. returns: the position from which to stream, 0 when nothing was applied
- * yet. Runs a transaction. */
+/* Takes the origin for this session, and makes its position durable. returns: the position from which to stream, 0 when nothing
+ * was applied yet. Runs a transaction. */
 XLogRecPtr start_progress(Progress *progress, MemoryContext context, const char *origin_name);
 
 /* The origin's position after more was applied. */
@@ -48,10 +55,17 @@ void set_origin_position(XLogRecPtr remote_end, TimestampTz committed_at);
 void remember_commit(Progress *progress, XLogRecPtr remote_end);
 
 /*
+ * Takes the origin to the end of what was received, where all of it is applied or was nothing to apply, by a commit of its own. It does so seldom
+ * (a commit here may be news for a publisher that subscribes to this server): after wal_receiver_status_interval, or a megabyte; unless somebody
+ * waits for the publisher to hear of it.
+ */
+void advance_idle(Progress *progress, bool awaited);
+
+/*
  * Tells the publisher how far everything is, if that is news, or force is set, or
  * wal_receiver_status_interval has passed.
  *
- * applied_all: nothing received is still to be applied, so what was received counts as done
+ * applied_all: nothing received is still to be applied, so what was received counts as written
  * request:     ask for an answer
  */
 void send_feedback(Progress *progress, Upstream *upstream, bool applied_all, bool force, bool request);

@@ -65,6 +65,35 @@ check_identity(Publisher *publisher, const catalog::Subscription &subscription, 
 		                   rows.values[0][1], pg::compat::lsn_text(from))));
 }
 
+/*
+ * A slot was never confirmed further than the origin holds (worker/progress.hpp). If it is, this server was put back, and the publisher would begin
+ * behind what is missing here without a word.
+ */
+void
+check_slot(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from)
+{
+	Rows rows = query(upstream->publisher,
+	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.current_setting('synchronous_standby_names') <> ''"
+	                           " FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
+	                           quote_literal_cstr(subscription.slot_name)));
+
+	expect(rows, "nv");
+	/* that it is not there is said when the stream is asked for */
+	if (rows.count == 0)
+		return;
+	upstream->is_awaited = rows.values[0][1][0] == 't';
+	if (rows.values[0][0] == nullptr || from == InvalidXLogRecPtr)
+		return;
+	XLogRecPtr confirmed = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(rows.values[0][0])));
+	if (confirmed > from)
+		ereport(ERROR,
+		        (errcode(identity_lost),
+		         errmsg("subscription \"%s\" is behind what it has confirmed to the publisher", subscription.name),
+		         errdetail("Slot \"%s\" stands at %s; the subscriber has come to %s only. It was restored from an older "
+		                   "state, or the slot was moved: what is between will not be sent again.",
+		                   subscription.slot_name, rows.values[0][0], pg::compat::lsn_text(from))));
+}
+
 /* publication_names: a list of quoted identifiers within a quoted literal */
 char *
 publication_list(const char *const *publications)
@@ -210,6 +239,7 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 	for (const char *setting : session_settings)
 		query(upstream->publisher, setting);
 	check_identity(upstream->publisher, subscription, from);
+	check_slot(upstream, subscription, from);
 
 	char *command = start_command(subscription, upstream->server_version, from, binary, relations);
 	if (PQsendQuery(connection, command) == 0)

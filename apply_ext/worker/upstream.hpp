@@ -21,6 +21,7 @@ struct Upstream {
 	Publisher *publisher;  /* nullptr: not connected */
 	MemoryContext context; /* owns the connection */
 	int server_version;    /* as PQserverVersion */
+	bool is_awaited;       /* commits of the publisher may wait for what it hears from here (synchronous_standby_names) */
 	char *message;         /* libpq's buffer of the message handed out last */
 };
 
@@ -35,7 +36,7 @@ struct Upstream {
 void start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from,
                   bool binary, const char *relations);
 
-/* Whether start_stream() raised this because the publisher is not the server, or not the history, of before. */
+/* Whether start_stream() raised this because the publisher, or this server, is not the one, or in the state, of before. */
 bool is_identity_lost(const ErrorData *error);
 
 /* Closes the connection, if there is one. */

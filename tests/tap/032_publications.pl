@@ -192,6 +192,37 @@ same(rows('b'), 'after the repair the copy is made');
 is($sub->safe_psql('postgres', 'SELECT count FROM on_b'), $pub->safe_psql('postgres', 'SELECT count(*) FROM b'), 'and the view on it is still there');
 is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_errors WHERE worker = 'copy' AND resolved_at IS NULL"), '0', 'the error is resolved');
 
+# --- resync: in its midst readers see all the old rows, writers of other tables and keys go on, and the end of the server leaves what was there
+$pub->safe_psql('postgres', 'INSERT INTO b SELECT i FROM unnest(ARRAY[1, 2, 15000]) i ON CONFLICT DO NOTHING');
+settle();
+$sub->safe_psql('postgres', q{CREATE TABLE here_only (b int REFERENCES b ON DELETE CASCADE); INSERT INTO here_only VALUES (1), (2); CREATE ROLE reader; GRANT SELECT ON b TO reader;
+	INSERT INTO b VALUES (-5, 5, 'stray', 5); CREATE TABLE gate (fails bool); INSERT INTO gate VALUES (false); GRANT SELECT ON gate TO PUBLIC;
+	CREATE FUNCTION passes(id int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN IF id = 15000 THEN
+		IF (SELECT fails FROM public.gate) THEN RAISE 'the gate is shut'; END IF;
+		PERFORM pg_catalog.pg_advisory_xact_lock_shared(7); END IF; RETURN true; END $$;
+	ALTER TABLE b ADD CONSTRAINT gate CHECK (passes(id)) NOT VALID});
+my $stale = $sub->safe_psql('postgres', rows('b'));
+my $keeper = $sub->background_psql('postgres', on_error_die => 1);
+$keeper->query_safe('SELECT pg_advisory_lock(7)');
+$sub->safe_psql('postgres', "SELECT schemasync_resync('sub', 'b')");
+$sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") or die 'the copy does not come to the gate';
+is($sub->safe_psql('postgres', 'SET lock_timeout = 1000; ' . rows('b')), $stale, 'readers see the old rows, all of them');
+$sub->safe_psql('postgres', 'SET lock_timeout = 1000; INSERT INTO b (id, v) VALUES (-1, 0); DELETE FROM b WHERE id = -1');
+$pub->safe_psql('postgres', 'UPDATE a SET v = -10 WHERE id = 10');
+ok($sub->poll_query_until('postgres', 'SELECT v = -10 FROM a WHERE id = 10'), 'the stream goes on');
+$sub->safe_psql('postgres', 'UPDATE gate SET fails = true');
+$sub->stop('immediate');
+$sub->start;
+$sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM schemasync_errors WHERE worker = 'copy' AND message LIKE '%gate is shut%'") or die 'the copy is not tried again';
+is($sub->safe_psql('postgres', rows('b')), $stale, 'the end of the server, and a second attempt that fails, leave the old rows');
+$sub->safe_psql('postgres', 'UPDATE gate SET fails = false');
+$sub->poll_query_until('postgres', "SELECT state = 'ready' FROM schemasync_tables WHERE relation = 'public.b'") or die 'b was not copied';
+settle();
+same(rows('b'), 'the copy is made');
+is($sub->safe_psql('postgres', q{SELECT count(*), has_table_privilege('reader', 'b', 'SELECT'), (SELECT count FROM on_b) = (SELECT count(*) FROM b) FROM here_only}), '2|t|t',
+	'rows that refer to the table by ON DELETE CASCADE are there, as are grants and views');
+$sub->safe_psql('postgres', 'ALTER TABLE b DROP CONSTRAINT gate; DROP TABLE here_only, gate; DROP FUNCTION passes');
+
 # --- resync: what the stream passed over meanwhile is caught up with, whenever the worker stored something in between
 $pub->safe_psql('postgres', 'CREATE TABLE small (id int PRIMARY KEY, v int); INSERT INTO small VALUES (1, 0); ALTER PUBLICATION pub ADD TABLE small');
 settle();

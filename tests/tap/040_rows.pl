@@ -257,4 +257,52 @@ same(rows_of('id, v', 'batch'), 'TRUNCATE between inserts of one transaction');
 same(rows_of('id, region, v', 'plain'), 'TRUNCATE of a partitioned target');
 
 is($sub->safe_psql('postgres', 'SELECT count(*) FROM schemasync_errors'), '0', 'no error on the way');
+
+# --- what was dropped on the subscriber: its rows wait
+
+my @tables = qw(lost_a lost_b lost_c);
+$pub->safe_psql('postgres', join('', map { "CREATE TABLE $_ (id int PRIMARY KEY, v text, w text); INSERT INTO $_ VALUES (1, 'a', 'b');" } @tables));
+wait_applied($pub, $sub, 'sub');
+my $waits = q{SELECT count(*) > 0 FROM schemasync_errors WHERE resolved_at IS NULL AND sqlstate = '%s' AND relation = 'public.%s' AND message = '%s'};
+
+$sub->safe_psql('postgres', 'DROP TABLE lost_a');
+is($sub->safe_psql('postgres', q{SELECT count(*) FROM schemasync_tables WHERE publisher_relation = 'public.lost_a' AND relation IS NULL}), '1',
+	'a table that is not there has no name here');
+$pub->safe_psql('postgres', q{
+	BEGIN; INSERT INTO lost_c VALUES (2, 'c', 'd'); INSERT INTO lost_a VALUES (2, 'c', 'd'); COMMIT; UPDATE lost_a SET v = 'e' WHERE id = 1});
+$sub->poll_query_until('postgres', sprintf($waits, '42P01', 'lost_a', q{the publisher''s table "public.lost_a" does not exist here any more}))
+  or die 'rows of a table that is not there were passed over';
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM lost_c WHERE id = 2'), '0', 'nothing of its transaction is applied');
+$sub->safe_psql('postgres', q{CREATE TABLE lost_a (w text, id int PRIMARY KEY, v text); SELECT schemasync_resync('sub', 'lost_a')});
+$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_tables WHERE state <> 'ready'}) or die 'not copied afresh';
+$pub->safe_psql('postgres', q{INSERT INTO lost_a VALUES (3, 'f', 'g'); UPDATE lost_a SET w = 'h' WHERE id = 2});
+same(rows_of('id, v, w', 'lost_a'), 'a table that was dropped here, made again and copied');
+
+$sub->safe_psql('postgres', 'ALTER TABLE lost_c DROP w');
+$pub->safe_psql('postgres', q{UPDATE lost_c SET v = 'e', w = 'f' WHERE id = 1});
+$sub->poll_query_until('postgres', sprintf($waits, '42703', 'lost_c', q{column "w" of the publisher''s table "public.lost_c" does not exist here any more}))
+  or die 'values of a column that is not there were passed over';
+$sub->safe_psql('postgres', q{ALTER TABLE lost_c ADD w text; SELECT schemasync_resync('sub', 'lost_c')});
+$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_tables WHERE state <> 'ready'}) or die 'not copied afresh';
+$pub->safe_psql('postgres', q{INSERT INTO lost_c VALUES (3, 'f', 'g')});
+same(rows_of('id, v, w', 'lost_c'), 'a column that was dropped here and added again');
+
+# one that the publication does not list any more is not asked for
+$sub->safe_psql('postgres', 'DROP TABLE lost_b');
+$pub->safe_psql('postgres', q{INSERT INTO lost_b VALUES (2, 'c', 'd')});
+wait_state($sub, 'sub', 'failed');
+$pub->safe_psql('postgres', q{DO $$ DECLARE t text; BEGIN
+	SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') INTO t FROM pg_publication_tables WHERE pubname = 'pub' AND tablename NOT IN ('lost_b', 'as_text')
+		AND schemaname <> 'schemasync';
+	EXECUTE 'DROP PUBLICATION pub'; EXECUTE 'CREATE PUBLICATION pub FOR TABLE ' || t; END $$});
+$sub->safe_psql('postgres', q{SELECT schemasync_refresh('sub')});
+$pub->safe_psql('postgres', q{INSERT INTO lost_a VALUES (4, 'i', 'j')});
+same(rows_of('id, v, w', 'lost_a'), 'dropped from the publication, its rows wait no more');
+
+# the answer to a refusal may be to drop it by hand, with rows before that in the same transaction
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"drop_table": "refuse", "drop_column": "refuse"}')});
+$pub->safe_psql('postgres', q{BEGIN; INSERT INTO lost_a VALUES (5, 'k', 'l'); INSERT INTO lost_c VALUES (5, 'k', 'l'); DROP TABLE lost_a; ALTER TABLE lost_c DROP w; COMMIT; INSERT INTO lost_c VALUES (6, 'm')});
+wait_refused($sub, 'sub', 'policy_refuse');
+$sub->safe_psql('postgres', q{DROP TABLE lost_a; ALTER TABLE lost_c DROP w; SELECT schemasync_resume('sub')});
+same(rows_of('id, v', 'lost_c'), 'a table and a column dropped by hand at their refusal');
 done_testing();

@@ -132,6 +132,33 @@ $pub->safe_psql('postgres', "INSERT INTO other VALUES (31, 'remote'); UPDATE oth
 wait_applied($pub, $sub, 'sub');
 is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM other WHERE id IN (4, 31)"), '31local', 'conflicts = keep_local');
 
+# --- ... another row here that has a unique value of the row that comes, by an insert, by an update, by two indexes, in a partition
+sub settled
+{
+	my ($how, $expected_u, $expected_p, $expected_conflicts) = @_;
+	$pub->safe_psql('postgres', 'DROP TABLE IF EXISTS u, p; CREATE TABLE u (id int PRIMARY KEY, a int UNIQUE, b int, v text); CREATE UNIQUE INDEX ON u (b) WHERE v <> $$free$$;'
+		. ' CREATE TABLE p (id int, a int, v text, PRIMARY KEY (id), UNIQUE (id, a)) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100); CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200);'
+		. " INSERT INTO u VALUES (1, 1, 1, 'r'), (2, 2, 2, 'r'), (3, 3, 3, 'r'); INSERT INTO p VALUES (1, 1, 'r'), (2, 2, 'r')");
+	wait_applied($pub, $sub, 'sub');
+	$sub->safe_psql('postgres', qq{SELECT schemasync_alter_subscription('sub', options => '{"conflicts": "$how", "two_phase": true}'); DELETE FROM schemasync.conflict});
+	$sub->safe_psql('postgres', "INSERT INTO u VALUES (100, 10, 110, 'l'), (101, 111, 11, 'l'), (102, 20, 120, 'l'), (103, 121, 21, 'l'), (4, 30, 31, 'l'), (104, 130, 32, 'l'), (105, 140, 40, 'free');"
+		. " CREATE UNIQUE INDEX here ON p1 (a); INSERT INTO p VALUES (50, 5, 'l'), (120, 3, 'l')");
+	$pub->safe_psql('postgres', "BEGIN; INSERT INTO u VALUES (10, 10, 11, 'r'); UPDATE u SET a = 20, b = 21 WHERE id = 2; INSERT INTO u VALUES (4, 31, 32, 'r'); INSERT INTO u VALUES (40, 41, 40, 'r');"
+		. " UPDATE u SET v = 'changed' WHERE id = 1; UPDATE p SET a = 5 WHERE id = 1; UPDATE p SET id = 120 WHERE id = 2; COMMIT");
+	wait_applied($pub, $sub, 'sub');
+	is($sub->safe_psql('postgres', "SELECT string_agg(concat_ws(',', id, a, b, v), ' ' ORDER BY id) FROM u"), $expected_u, "$how: unique values");
+	is($sub->safe_psql('postgres', "SELECT string_agg(concat_ws(',', id, a, v), ' ' ORDER BY id) FROM p"), $expected_p, "$how: unique values in partitions");
+	is($sub->safe_psql('postgres', "SELECT string_agg(concat_ws(' ', conflict, command, key), ', ' ORDER BY conflict_id) FROM schemasync_conflicts"), $expected_conflicts, "$how: what is recorded");
+	is($sub->safe_psql('postgres', 'SELECT count(*) FROM schemasync_conflicts WHERE local_row IS NULL OR remote_row IS NULL'), '0', "$how: with both rows");
+	return;
+}
+settled('apply_remote', '1,1,1,changed 2,20,21,r 3,3,3,r 4,31,32,r 10,10,11,r 40,41,40,r 105,140,40,free', '1,5,r 120,2,r',
+	'unique_violation INSERT (a)=(10), unique_violation INSERT (b)=(11), unique_violation UPDATE (a)=(20), unique_violation UPDATE (b)=(21),'
+	. ' insert_exists INSERT (id)=(4), unique_violation INSERT (b)=(32), unique_violation UPDATE (a)=(5), insert_exists INSERT (id)=(120)');
+settled('keep_local', '1,1,1,changed 2,2,2,r 3,3,3,r 4,30,31,l 40,41,40,r 100,10,110,l 101,111,11,l 102,20,120,l 103,121,21,l 104,130,32,l 105,140,40,free', '1,1,r 50,5,l 120,3,l',
+	'unique_violation INSERT (a)=(10), unique_violation UPDATE (a)=(20), insert_exists INSERT (id)=(4), unique_violation UPDATE (a)=(5), insert_exists INSERT (id)=(120)');
+$pub->safe_psql('postgres', 'DROP TABLE u, p');
+
 # --- a wait longer than wal_sender_timeout costs neither the connection nor a row
 
 my $before = $pub->safe_psql('postgres', 'SELECT pid FROM pg_stat_replication');
