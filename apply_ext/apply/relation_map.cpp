@@ -90,6 +90,10 @@ check_gone(const Session *session, Target *target, const RelationTarget *known)
 		return;
 	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn)) {
 		target->mapped_for = session->remote.final_lsn;
+		ereport(LOG, (errmsg("subscription \"%s\" leaves out what is not here any more of \"%s.%s\"",
+		                     session->subscription->name, target->schema, target->name),
+		              errdetail("A refusal in the transaction that commits at %s was answered.",
+		                        pg::compat::lsn_text(session->remote.final_lsn))));
 		return;
 	}
 	/* a refresh may be about to find that the publication does not list it any more */

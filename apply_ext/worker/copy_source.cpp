@@ -44,7 +44,10 @@ constexpr char tables_sql[] =
 	"WITH RECURSIVE entry AS ("
 	"  SELECT t.relid, p.pubviaroot, r.prattrs, pg_catalog.pg_get_expr(r.prqual, r.prrelid) AS filter"
 	"  FROM pg_catalog.pg_publication p CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(p.pubname::pg_catalog.text) t"
+	/* a publication of the table's schema knows no filter, even if it names the table with one */
 	"  LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = t.relid"
+	"   AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication_namespace s JOIN pg_catalog.pg_class c ON c.relnamespace = s.pnnspid"
+	"    WHERE s.pnpubid = p.oid AND c.oid = t.relid)"
 	"  WHERE p.pubname = ANY (%s)),"
 	" published AS ("
 	"  SELECT relid, bool_or(pubviaroot) AS via_root,"

@@ -44,7 +44,8 @@ RelationMerge::drop_column(const state::Column &column)
 	for (const state::Column &candidate : theirs_->columns)
 		if (find_column(*base_, candidate.attnum) == nullptr && candidate.type.sql == column.type.sql)
 			twin = &candidate;
-	if (!command_.captured && twin != nullptr && !input_.resumed) {
+	/* (of a table that is copied afresh the values are copied, whichever it was) */
+	if (!command_.captured && twin != nullptr && !input_.resumed && has_rows()) {
 		operation.suggested_sql =
 		    alter("RENAME COLUMN " + sql::ident(name) + " TO " + sql::ident(twin->name));
 		if (twin->name == name)

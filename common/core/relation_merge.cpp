@@ -216,9 +216,15 @@ RelationMerge::finish()
 		columns_.clear();
 		load_columns();
 	}
-	for (const state::Column &column : theirs_->columns)
-		if (const LocalColumn *local = local_of(column.attnum))
+	for (const state::Column &column : theirs_->columns) {
+		LocalColumn *local = local_of(column.attnum);
+		/* made here by hand: the values of rows to come belong there */
+		if (local == nullptr && policy_.schema_changes == SchemaChanges::Ignore)
+			if (local = local_named(column.name); local != nullptr && local->publisher != 0)
+				local = nullptr;
+		if (local != nullptr)
 			result_.local_columns.emplace_back(column.attnum, local->name);
+	}
 }
 
 void

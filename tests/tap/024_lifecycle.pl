@@ -40,6 +40,18 @@ $sub->safe_psql('other', "SELECT schemasync_wait('elsewhere', '$lsn', interval '
 compare($pub, $sub, 'two subscriptions in one database');
 is(contents_of($sub, '', 'other'), contents_of($pub), 'a subscription in another database');
 
+# --- a publisher whose commits wait for the subscriber hears of those that have nothing for it, at once
+$sub->safe_psql('postgres', "ALTER SYSTEM SET wal_receiver_status_interval = '100s'; SELECT pg_reload_conf(); SELECT schemasync_stop('on_t')");
+$pub->safe_psql('postgres', q{SET synchronous_commit = local; CREATE TABLE unpublished (id int); ALTER SYSTEM SET synchronous_standby_names = '"schemasync apply on_t"'; SELECT pg_reload_conf()});
+$sub->safe_psql('postgres', "SELECT schemasync_start('on_t')");
+$pub->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication WHERE application_name = 'schemasync apply on_t'") or die 'the subscriber is not synchronous';
+my $begun = time;
+$pub->safe_psql('postgres', 'INSERT INTO unpublished VALUES (1)');
+$pub->safe_psql('postgres', 'INSERT INTO t VALUES (150)');
+cmp_ok(time - $begun, '<', 50, 'commits do not wait for wal_receiver_status_interval');
+$pub->safe_psql('postgres', 'ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf(); SET synchronous_commit = local; DROP TABLE unpublished');
+$sub->safe_psql('postgres', 'ALTER SYSTEM RESET wal_receiver_status_interval; SELECT pg_reload_conf()');
+
 # --- the subscriber is restored from a backup: the publisher has forgotten what it would need, and must not pass over it in silence
 wait_confirmed($sub, 'on_t');
 $sub->backup('old');

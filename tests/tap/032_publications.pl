@@ -245,6 +245,16 @@ $sub->poll_query_until('postgres', "SELECT state = 'ready' FROM schemasync_table
 settle();
 same(rows('small'), 'nothing is lost that came while the copy waited');
 
+# --- resync: what became of the columns before the copy is no question of its rows
+$pub->safe_psql('postgres', 'ALTER TABLE small ADD x int DEFAULT 1');
+settle();
+$sub->safe_psql('postgres', "SELECT schemasync_stop('sub'); SELECT schemasync_resync('sub', 'small')");
+$pub->safe_psql('postgres', 'ALTER TABLE small DROP COLUMN x; ALTER TABLE small ADD y int DEFAULT 2');
+$sub->safe_psql('postgres', "SELECT schemasync_start('sub')");
+$sub->poll_query_until('postgres', "SELECT state = 'ready' FROM schemasync_tables WHERE relation = 'public.small'") or die 'small was not copied';
+settle();
+compare($pub, $sub, 'a column went and another came before the copy', '^public\.small');
+
 # --- auto_refresh off: shown, and copied when asked
 $sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"auto_refresh": false}')});
 $pub->safe_psql('postgres', 'CREATE TABLE g (id int PRIMARY KEY); INSERT INTO g VALUES (1); ALTER PUBLICATION pub ADD TABLE g; INSERT INTO g VALUES (2)');
@@ -255,6 +265,23 @@ like($sub->safe_psql('postgres', "SELECT detail FROM schemasync_ddl_history WHER
 $sub->safe_psql('postgres', "SELECT schemasync_refresh('sub')");
 settle();
 compare($pub, $sub, 'refreshed', '^public\.g');
+
+# --- a filter has no effect beside the table's whole schema, neither in the copy nor in the stream
+$pub->safe_psql('postgres', q{CREATE SCHEMA whole; CREATE TABLE whole.f (id int PRIMARY KEY); INSERT INTO whole.f SELECT generate_series(1, 20);
+	CREATE PUBLICATION whole FOR TABLES IN SCHEMA whole, TABLE whole.f WHERE (id > 10); CREATE PUBLICATION part FOR TABLE whole.f WHERE (id > 15)});
+create_subscription($pub, $sub, 'whole', publications => [ 'part', 'whole' ]);
+$pub->safe_psql('postgres', 'INSERT INTO whole.f VALUES (0), (21)');
+wait_applied($pub, $sub, 'whole');
+compare($pub, $sub, 'all rows of a table whose schema is published', '^whole\.f');
+$sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('whole')");
+
+# --- schema_changes = ignore: what is made by hand on both sides gets its values
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', schema_changes => 'ignore'); ALTER TABLE g ADD n int});
+$pub->safe_psql('postgres', 'ALTER TABLE g ADD n int; INSERT INTO g VALUES (3, 33); ALTER TABLE g ADD o int; INSERT INTO g VALUES (4, 44, 5)');
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', 'SELECT * FROM g ORDER BY 1'), "1|\n2|\n3|33\n4|44", 'a column that was made by hand has its values, one that was not is left out');
+$pub->safe_psql('postgres', 'ALTER TABLE g DROP COLUMN o');
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', schema_changes => 'forward')});
 
 # --- nothing is held back at the end
 $sub->poll_query_until('postgres', 'SELECT confirmed_lsn = received_lsn FROM schemasync_subscriptions') or die 'the publisher was not told';

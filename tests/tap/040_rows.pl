@@ -305,4 +305,5 @@ $pub->safe_psql('postgres', q{BEGIN; INSERT INTO lost_a VALUES (5, 'k', 'l'); IN
 wait_refused($sub, 'sub', 'policy_refuse');
 $sub->safe_psql('postgres', q{DROP TABLE lost_a; ALTER TABLE lost_c DROP w; SELECT schemasync_resume('sub')});
 same(rows_of('id, v', 'lost_c'), 'a table and a column dropped by hand at their refusal');
+ok($sub->log_contains(qr/leaves out what is not here any more of "public\.lost_$_"/), "lost_$_ is named in the log") foreach qw(a c);
 done_testing();

@@ -291,6 +291,10 @@ TEST(MergeColumns, DropsAndAddsUnderOneName)
 	/* nobody saw the commands */
 	scene.command = {};
 	EXPECT_EQ(scene.verdicts(), "drop_column refuse rename_unproven; add_column refuse local_name_taken");
+	/* emptied for a copy, say: no value can be lost */
+	scene.has_rows = false;
+	EXPECT_EQ(scene.verdicts(), "drop_column forward; add_column forward");
+	scene.has_rows = true;
 	at(scene.theirs, 4).type = text;
 	EXPECT_EQ(scene.verdicts(), "drop_column forward; add_column forward");
 }
