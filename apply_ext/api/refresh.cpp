@@ -100,9 +100,9 @@ resync(const char *name, Oid relid)
 	                          {as_int8(subscription->subid), as_oid(relid)});
 	/* the table's rows and states are passed over up to the copy, so what stands in their way does so no more */
 	run("UPDATE schemasync.refusal f SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"
-	    " resolved_by = $3 FROM schemasync.relation r WHERE r.subid = $1 AND r.relid = $2 AND f.subid = $1"
+	    " resolved_by = $2 FROM schemasync.relation r WHERE r.subid = $1 AND r.state = 'init' AND r.resync AND f.subid = $1"
 	    " AND f.publisher_oid = r.publisher_oid AND f.status = 'open'",
-	    {as_int8(subscription->subid), as_oid(relid), as_text(by)});
+	    {as_int8(subscription->subid), as_text(by)});
 	go_on_unless_refused(subscription->subid);
 	end_internal(internal);
 	if (found == 0)
