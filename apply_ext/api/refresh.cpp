@@ -27,6 +27,16 @@ namespace {
 /* A first copy that still runs finds new tables by itself, and goes by the subscription's own copy_data. */
 constexpr char refresh_sql[] = "UPDATE schemasync.subscription SET refresh_copy = $2, refresh = true WHERE subid = $1 AND copied";
 
+void
+go_on_unless_refused(std::int64_t subid)
+{
+	using namespace catalog;
+
+	run("UPDATE schemasync.subscription s SET state = 'ready', state_since = clock_timestamp(), last_error = NULL"
+	    " WHERE subid = $1 AND state = 'refused' AND NOT EXISTS (SELECT FROM schemasync.refusal r WHERE r.subid = s.subid AND r.status = 'open')",
+	    {as_int8(subid)});
+}
+
 /* A refusal because a table is not known is what the refresh repairs. */
 void
 settle_refusals(std::int64_t subid, const char *by)
@@ -36,9 +46,7 @@ settle_refusals(std::int64_t subid, const char *by)
 	run("UPDATE schemasync.refusal SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"
 	    " resolved_by = $2 WHERE subid = $1 AND status = 'open' AND reason = 'missing_object'",
 	    {as_int8(subid), as_text(by)});
-	run("UPDATE schemasync.subscription s SET state = 'ready', state_since = clock_timestamp(), last_error = NULL"
-	    " WHERE subid = $1 AND state = 'refused' AND NOT EXISTS (SELECT FROM schemasync.refusal r WHERE r.subid = s.subid AND r.status = 'open')",
-	    {as_int8(subid)});
+	go_on_unless_refused(subid);
 }
 
 void
@@ -80,6 +88,7 @@ resync(const char *name, Oid relid)
 {
 	using namespace catalog;
 
+	char *by = caller();
 	Subscription *subscription = locked_target(name);
 	Internal internal = begin_internal();
 	/* one that was dropped here and made again is known by its name */
@@ -89,6 +98,12 @@ resync(const char *name, Oid relid)
 	                          "  (r.publisher_schema = n.nspname AND r.publisher_name = c.relname"
 	                          "   AND NOT EXISTS (SELECT FROM pg_catalog.pg_class o WHERE o.oid = r.relid)))",
 	                          {as_int8(subscription->subid), as_oid(relid)});
+	/* the table's rows and states are passed over up to the copy, so what stands in their way does so no more */
+	run("UPDATE schemasync.refusal f SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"
+	    " resolved_by = $2 FROM schemasync.relation r WHERE r.subid = $1 AND r.state = 'init' AND r.resync AND f.subid = $1"
+	    " AND f.publisher_oid = r.publisher_oid AND f.status = 'open'",
+	    {as_int8(subscription->subid), as_text(by)});
+	go_on_unless_refused(subscription->subid);
 	end_internal(internal);
 	if (found == 0)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -327,6 +327,11 @@ RelationMerge::columns_agree(const state::Expression &expression, const state::R
 				why = "the subscriber's column " + sql::shown(theirs.name) + " is not the publisher's";
 				return false;
 			}
+			/* the same command changes its type, and that comes first */
+			const state::Column *was = &types == theirs_ ? find_column(*base_, theirs.attnum) : nullptr;
+			if (named->column != nullptr && was != nullptr && (was->type.oid != theirs.type.oid || was->type.typmod != theirs.type.typmod) &&
+			    same_local_type(was->type, named->column->type))
+				continue;
 			if (named->column != nullptr && !same_local_type(theirs.type, named->column->type)) {
 				why = "the subscriber's column " + sql::shown(theirs.name) + " is " +
 				      named->column->type.sql + ", not " + theirs.type.sql;

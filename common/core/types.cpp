@@ -481,11 +481,17 @@ TypeMerge::attributes()
 	std::vector<std::string> names;
 	for (const state::Attribute &attribute : ours_->attributes)
 		names.push_back(attribute.name);
-	/* a typed table has the columns of its type; what would go beyond it, DROP ATTRIBUTE, stays RESTRICT */
+	/*
+	 * A typed table has the columns of its type. DROP ATTRIBUTE ... CASCADE would also drop what stands on those columns, so
+	 * the tables leave the type for it.
+	 */
 	std::string with_tables;
+	std::vector<std::string> tables;
 	for (const Dependent &dependent : facts_.type_dependents(ours_->name.schema, ours_->name.name))
 		if (dependent.type == "table")
-			with_tables = " CASCADE";
+			tables.push_back("ALTER TABLE " + dependent.identity);
+	if (!tables.empty())
+		with_tables = " CASCADE";
 	auto has = [&](const std::string &name) {
 		return std::find(names.begin(), names.end(), name) != names.end();
 	};
@@ -497,7 +503,13 @@ TypeMerge::attributes()
 		if (!has(base.name)) {
 			satisfy(operation, "The subscriber's type has no such attribute.");
 		} else {
-			operation.sql = {alter("DROP ATTRIBUTE " + sql::ident(base.name))};
+			for (const std::string &table : tables) {
+				operation.sql.push_back(table + " NOT OF");
+				operation.sql.push_back(table + " DROP COLUMN " + sql::ident(base.name));
+			}
+			operation.sql.push_back(alter("DROP ATTRIBUTE " + sql::ident(base.name)));
+			for (const std::string &table : tables)
+				operation.sql.push_back(table + " OF " + sql::qualified(ours_->name));
 			std::erase(names, base.name);
 		}
 	}

@@ -81,6 +81,10 @@ my %changes = (
 	sequence_owner => ['CREATE TABLE %s (id int PRIMARY KEY, a serial, b int); CREATE SEQUENCE %s_s; INSERT INTO %s VALUES (1, 1, 1)', 'INSERT INTO %s VALUES (2)',
 		'ALTER SEQUENCE %s_a_seq OWNED BY NONE; ALTER TABLE %s ALTER b SET DEFAULT nextval($$%s_s$$); ALTER SEQUENCE %s_s OWNED BY %s.b; '
 		. 'ALTER TABLE %s DROP a; DROP SEQUENCE %s_a_seq', 'INSERT INTO %s (id) VALUES (106)'],
+	typed_table => ['CREATE TYPE %s_t AS (id int, a int, z text); CREATE TABLE %s OF %s_t (PRIMARY KEY (id)); INSERT INTO %s VALUES (1, 1, $$z$$)', 'INSERT INTO %s VALUES (50, 5, $$y$$)',
+		'ALTER TYPE %s_t ADD ATTRIBUTE more int CASCADE; ALTER TYPE %s_t DROP ATTRIBUTE z CASCADE; ALTER TYPE %s_t RENAME ATTRIBUTE a TO aa CASCADE', 'INSERT INTO %s VALUES (2, 2, 3)'],
+	retyped_under_generated => ['CREATE TABLE %s (id int PRIMARY KEY, b text, g int GENERATED ALWAYS AS (length(b)) STORED); INSERT INTO %s VALUES (1, $$x$$)', undef,
+		'ALTER TABLE %s DROP g, ALTER b TYPE varchar(50), ADD g int GENERATED ALWAYS AS (length(b) + 1) STORED', 'INSERT INTO %s (id, b) VALUES (107, $$q$$)'],
 	unused_type => [$plain . '; CREATE TYPE %s_e AS ENUM ($$a$$)', undef, 'ALTER TYPE %s_e ADD VALUE $$b$$', 'ALTER TABLE %s ADD e %s_e; UPDATE %s SET e = $$b$$'],
 	rolled_back => [undef, undef, 'SAVEPOINT s; ALTER TABLE %s ADD c int; INSERT INTO %s VALUES (102); ROLLBACK TO s', 'INSERT INTO %s VALUES (103)'],
 	temporary => [undef, undef, 'CREATE TEMP TABLE %s_t (id int) ON COMMIT PRESERVE ROWS; INSERT INTO %s_t VALUES (1); DROP TABLE %s_t', 'INSERT INTO %s VALUES (104)'],
