@@ -225,8 +225,9 @@ dispatch(Session *session, std::string_view in, bool replayed)
 	Message message;
 	protocol::WireError error;
 
-	if (!replayed && in_stream_block(session->spools) && !in.empty() &&
-	    in[0] != static_cast<char>(Kind::StreamStop)) {
+	/* (the origin of a cascade's transaction follows the start of its first block, and names no transaction) */
+	if (!replayed && in_stream_block(session->spools) && !in.empty() && in[0] != static_cast<char>(Kind::StreamStop) &&
+	    in[0] != static_cast<char>(Kind::Origin)) {
 		spool(session, in);
 		return Step::Done;
 	}

@@ -35,6 +35,13 @@ $a->safe_psql('postgres', $_)
 settle_all();
 compare($a, $b, 'the second');
 compare($a, $c, 'the third');
+
+# a large transaction, which the second sends on while it decodes it, and whose first block names where it came from
+$b->safe_psql('postgres', "ALTER SYSTEM SET logical_decoding_work_mem = '64kB'; SELECT pg_reload_conf()");
+$a->safe_psql('postgres', 'BEGIN; INSERT INTO t (id) SELECT generate_series(5000, 9000); ALTER TABLE t ADD s int DEFAULT 1; UPDATE t SET s = 2 WHERE id > 8000; COMMIT');
+settle_all();
+compare($a, $c, 'a streamed transaction in the cascade');
+is($b->safe_psql('postgres', 'SELECT sum(stream_count) > 0 FROM pg_stat_replication_slots'), 't', 'it was streamed');
 $a->safe_psql('postgres', 'DROP TABLE uu');
 settle_all();
 is($c->safe_psql('postgres', "SELECT to_regclass('uu')"), '', 'a dropped table is dropped at the end of the cascade too');
