@@ -224,4 +224,15 @@ wait_applied($pub, $all, 'all');
 is($all->safe_psql('postgres', q{SELECT relispopulated FROM pg_class WHERE relname = 'at'}), 'f', 'a refresh with no data');
 compare($pub, $all, 'at last', '^public\.t$');
 
+# --- a command that rewrites a table and in the same breath drops what stands on it, with the rows carried
+$all->safe_psql('postgres', q{SELECT schemasync_alter_subscription('all', options => '{"rewrites": "carry"}')});
+$pub->safe_psql('postgres', $_) foreach (
+	q{CREATE TABLE cascading (id int PRIMARY KEY, a int UNIQUE, b text); INSERT INTO cascading SELECT g, g, 'b' FROM generate_series(1, 9) g},
+	q{CREATE TABLE pointing (id int PRIMARY KEY, a int REFERENCES cascading (a)); CREATE VIEW on_it AS SELECT a FROM cascading},
+	q{ALTER TABLE cascading DROP COLUMN a CASCADE, ADD u float8 DEFAULT random(), ALTER b TYPE int USING (random() * 100)::int, ALTER id TYPE bigint},
+	q{INSERT INTO pointing VALUES (1, 77)});
+wait_applied($pub, $all, 'all');
+is($all->safe_psql('postgres', q{SELECT to_regclass('on_it') IS NULL}), 't', 'what the cascade dropped is dropped');
+compare($pub, $all, 'a cascade in a rewriting command', '^public\.(cascading|pointing)$');
+
 done_testing();
