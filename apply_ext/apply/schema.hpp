@@ -127,10 +127,11 @@ bool find_again(std::int64_t subid, Oid publisher_oid);
  *
  * states: the schemasync_describe() texts of all published relations, parents first; types: those of the
  * types, in order. Phase 1 creates schemas, types, tables (before the rows), phase 2 indexes and constraints
- * (after the rows).
+ * (after the rows). may_miss: which of the states are of partitions whose rows travel as their root's: without create, one that is
+ * not here, or does not fit, is kept out.
  */
 void adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes,
-                  const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
+                  const char *const *states, const bool *may_miss, int nstates, bool create, XLogRecPtr sync_lsn,
                   const char *table_state);
 
 /*

@@ -225,7 +225,7 @@ pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Rel
 }
 
 void
-adopt_relation(Adoption &adoption, const char *text)
+adopt_relation(Adoption &adoption, const char *text, bool may_miss)
 {
 	auto theirs = parsed(state::parse_relation(text));
 	const std::string identity = qualified_name(theirs.name.schema, theirs.name.name);
@@ -258,12 +258,20 @@ adopt_relation(Adoption &adoption, const char *text)
 	std::optional<state::Relation> ours;
 	if (OidIsValid(relid))
 		ours = read_local_relation(relid);
-	if (!ours) {
+	if (!ours && !may_miss) {
 		adoption.misfits.push_back(OidIsValid(relid) ? identity + " is not a table here"
 		                                             : "table " + identity + " is missing");
 		return;
 	}
-	const std::vector<catalog::AttributePair> pairs = pair_columns(adoption, theirs, *ours, identity);
+	const std::size_t misfits = adoption.misfits.size();
+	std::vector<catalog::AttributePair> pairs;
+	if (ours)
+		pairs = pair_columns(adoption, theirs, *ours, identity);
+	if (may_miss && (!ours || adoption.misfits.size() > misfits)) {
+		adoption.misfits.resize(misfits);
+		pairs.clear();
+		relid = InvalidOid;
+	}
 	const catalog::RelationRow row{.publisher_oid = theirs.name.oid,
 	                               .publisher_schema = theirs.name.schema.c_str(),
 	                               .publisher_name = theirs.name.name.c_str(),
@@ -405,7 +413,7 @@ finish(const catalog::Subscription &subscription, Oid publisher_oid, bool foreig
 
 void
 adopt_states(const catalog::Subscription &subscription, const char *const *types, int ntypes,
-             const char *const *states, int nstates, bool create, XLogRecPtr sync_lsn,
+             const char *const *states, const bool *may_miss, int nstates, bool create, XLogRecPtr sync_lsn,
              const char *table_state)
 {
 	pg::entry([&] {
@@ -415,7 +423,7 @@ adopt_states(const catalog::Subscription &subscription, const char *const *types
 		for (int i = 0; i < ntypes; i++)
 			adopt_type(adoption, types[i]);
 		for (int i = 0; i < nstates; i++)
-			adopt_relation(adoption, states[i]);
+			adopt_relation(adoption, states[i], may_miss[i] && !create);
 		report_misfits(adoption);
 	});
 }

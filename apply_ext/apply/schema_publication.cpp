@@ -175,6 +175,9 @@ lists_no_more(const state::Relation &base, const state::Relation &theirs)
 bool
 needs_new_copy(const state::Relation &base, const state::Relation &theirs, bool republished)
 {
+	/* a partition whose rows came with its root's, as they go on to do: the root's own state tells */
+	if (theirs.published_via_root && !base.published_via_root && !theirs.partition_bound.empty())
+		return false;
 	if (!lists_no_more(base, theirs))
 		return true;
 	return base.published_filter != theirs.published_filter || (republished && theirs.published_filter);

@@ -295,6 +295,14 @@ is_current(const SchemaWork &work, const state::Relation &theirs)
 	return row != nullptr && !is_removed(*row) && has_fingerprint(row->base, theirs.fingerprint);
 }
 
+/* A partition that was not made here, since its rows travel as its root's. */
+static bool
+is_kept_out(const Sides &sides, const state::Relation &theirs)
+{
+	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !sides.ours && theirs.published_via_root &&
+	       !theirs.partition_bound.empty();
+}
+
 bool
 apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 {
@@ -313,6 +321,12 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 		}
 		if (republish(work, theirs.value, sides))
 			return true;
+		if (is_kept_out(sides, theirs.value)) {
+			record_ignored_object(work, "table", qualified_name(theirs.value.name.schema, theirs.value.name.name),
+			                      "the partition is not here; its rows are those of its root");
+			accept_relation(work, theirs, sides, nullptr);
+			return true;
+		}
 		Progress progress = work.skipping ? Progress::Skip
 		                                  : merge_relation_once(work, sides, &theirs.value, local_columns);
 		if (progress == Progress::Later)

@@ -138,18 +138,21 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 {
 	const char **states = static_cast<const char **>(palloc(sizeof(char *) * adopted_at_once));
 	const char **types = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(list_length(source.types) + 1)));
+	bool *may_miss = static_cast<bool *>(palloc(sizeof(bool) * adopted_at_once));
 	int first = *at, count = 0, ntypes = 0;
 
 	for (; *at < source.count && count < adopted_at_once; (*at)++) {
-		if (source.tables[*at].state != nullptr)
-			states[count++] = source.tables[*at].state;
+		if (source.tables[*at].state == nullptr)
+			continue;
+		may_miss[count] = source.tables[*at].below;
+		states[count++] = source.tables[*at].state;
 	}
 	if (count == 0)
 		return;
 	ListCell *cell;
 	foreach (cell, source.types)
 		types[ntypes++] = static_cast<const char *>(lfirst(cell));
-	apply::adopt_states(subscription, types, first == 0 ? ntypes : 0, states, count, subscription.copy_schema, source.position,
+	apply::adopt_states(subscription, types, first == 0 ? ntypes : 0, states, may_miss, count, subscription.copy_schema, source.position,
 	                    subscription.copy_data || mode == Mode::Beside ? "init" : "ready");
 	for (int i = first; subscription.copy_data && mode != Mode::Beside && i < *at; i++) {
 		if (source.tables[i].state != nullptr && !has_rows_of_its_own(source.tables[i]))
@@ -240,7 +243,6 @@ slot_use(const catalog::Subscription &subscription)
 struct Choice {
 	const Known *known;
 	int count;
-	bool copy_schema;
 	bool beside, refresh;
 };
 
@@ -263,14 +265,14 @@ choose(const SourceTable &table, const void *argument)
 		return Wish::None;
 	if (known != nullptr && known->adopted)
 		return Wish::Rows;
-	return !table.below || choice->copy_schema ? Wish::Adopt : Wish::None;
+	return Wish::Adopt;
 }
 
 /* Steps 1 and 2. returns: the open source */
 Source *
 begin_copy(const catalog::Subscription &subscription)
 {
-	const Choice choice = {nullptr, 0, subscription.copy_schema, false, false};
+	const Choice choice = {nullptr, 0, false, false};
 
 	if (subscription.create_slot && subscription.copy_begun)
 		drop_own_slot(subscription);
@@ -299,7 +301,7 @@ Source *
 resume_copy(const catalog::Subscription &subscription)
 {
 	MemoryContext context = CurrentMemoryContext;
-	Choice choice = {nullptr, 0, subscription.copy_schema, false, false};
+	Choice choice = {nullptr, 0, false, false};
 
 	begin();
 	MemoryContextSwitchTo(context);
@@ -441,7 +443,7 @@ copy_beside(const catalog::Subscription &subscription)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext saved = MemoryContextSwitchTo(context);
-	Choice choice = {nullptr, 0, subscription.copy_schema, true, subscription.refresh};
+	Choice choice = {nullptr, 0, true, subscription.refresh};
 
 	await_former_helpers(subscription.subid);
 	begin();

@@ -289,4 +289,27 @@ is($pub->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), '1'
 is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_conflicts"), '0', 'no conflict in all this');
 is($sub->safe_psql('postgres', 'SELECT count(*) FROM schemasync_refusals'), '0', 'no refusal in all this');
 
+# --- a root that stands for its partitions, made by hand here in another layout
+foreach my $node ($pub, $sub)
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE via');
+	$node->safe_psql('via', q{CREATE EXTENSION schemasync; CREATE TABLE tp (k int, v text, PRIMARY KEY (k)) PARTITION BY LIST (k);
+		CREATE TABLE tp1 PARTITION OF tp FOR VALUES IN (1, 11, 21)});
+}
+$pub->safe_psql('via', q{CREATE TABLE tp2 PARTITION OF tp FOR VALUES IN (2, 12, 22); INSERT INTO tp VALUES (1, 'a'), (2, 'b');
+	CREATE PUBLICATION pub FOR TABLE tp WHERE (k < 20) WITH (publish_via_partition_root)});
+$sub->safe_psql('via', q{CREATE TABLE others PARTITION OF tp DEFAULT});
+create_subscription($pub, $sub, 'via', dbname => 'via', args => 'copy_schema => false');
+my $tables = q{SELECT string_agg(publisher_relation || ' ' || coalesce(relation, '-') || ' ' || state, ', ' ORDER BY publisher_relation) FROM schemasync_tables};
+foreach my $sql (q{INSERT INTO tp VALUES (11, 'c'), (12, 'd'), (21, 'not sent'), (22, 'not sent')}, q{ALTER TABLE tp ADD n int DEFAULT 7; UPDATE tp SET v = 'e' WHERE k IN (1, 2)},
+	q{ALTER TABLE tp ALTER v SET DEFAULT 'x'; DELETE FROM tp WHERE k IN (11, 12)})
+{
+	$pub->safe_psql('via', $sql);
+	wait_applied($pub, $sub, 'via', 'via');
+	is($sub->safe_psql('via', 'SELECT * FROM tp ORDER BY k'), $pub->safe_psql('via', 'SELECT * FROM tp WHERE k < 20 ORDER BY k'), "via the root: $sql");
+}
+is($sub->safe_psql('via', $tables), 'public.tp public.tp ready, public.tp1 public.tp1 ready, public.tp2 - ready', 'nothing is copied again');
+is($sub->safe_psql('via', q{SELECT DISTINCT verdict FROM schemasync_ddl_history WHERE object_identity = 'public.tp2'}), 'ignore',
+	'that a partition is not here is in the history');
+
 done_testing();
