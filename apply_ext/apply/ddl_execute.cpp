@@ -99,6 +99,8 @@ execute_once(const Execution &execution, int lock_timeout)
 	}
 	set_parameter("search_path", execution.search_path);
 	set_parameter("session_replication_role", "replica");
+	/* what the error says of dependents is read, which has no SQLSTATE of its own */
+	set_parameter("lc_messages", "C");
 	snprintf(timeout, sizeof(timeout), "%d", lock_timeout);
 	set_parameter("lock_timeout", timeout);
 	for (int i = 0; i < execution.nsettings; i++)
