@@ -189,7 +189,8 @@ CLUSTER t USING t_pkey;
 VACUUM FULL t;
 ANALYZE t;
 TRUNCATE t;
-SELECT * FROM helper.markers();
+-- (from 17 REINDEX fires event triggers)
+SELECT * FROM helper.markers() WHERE tag <> 'REINDEX';
 CREATE MATERIALIZED VIEW mv AS SELECT a FROM t;
 CREATE UNIQUE INDEX ON mv (a);
 SELECT tag, touched FROM helper.markers();
