@@ -181,6 +181,8 @@ open_relation_cache(Session *session)
 {
 	HASHCTL control{};
 
+	/* an error may have left it set */
+	distrusting = false;
 	auto *cache =
 	    static_cast<RelationCache *>(MemoryContextAllocZero(session->cache_context, sizeof(RelationCache)));
 	control.keysize = sizeof(Oid);

@@ -164,8 +164,14 @@ settle_unique(Session *session, LocalRelation *local, TupleTableSlot *slot, cons
 			if (session->subscription->options.conflicts == catalog::Conflicts::KeepLocal)
 				return true;
 			act_for(locals, local, ACL_DELETE);
-			/* (when somebody else was quicker, the loop finds what is there now) */
-			(void) delete_row(locals, local);
+			ItemPointerData other = local->found->tts_tid;
+			/* when somebody else was quicker, the loop finds what is there now; but a trigger may keep the row */
+			if (delete_row(locals, local) && find_unique(locals, local, i, slot, own) &&
+			    ItemPointerEquals(&other, &local->found->tts_tid))
+				ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+				                errmsg("a trigger of table \"%s.%s\" keeps a row that a conflict is to delete", local->schema,
+				                       local->name),
+				                errdetail("conflicts = apply_remote deletes the row here that has a unique value of the publisher's row.")));
 		}
 	}
 	if (moved && own != nullptr &&

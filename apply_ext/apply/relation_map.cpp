@@ -80,19 +80,22 @@ pair_columns(Session *session, Target *target, const RelationTarget *known)
 
 /*
  * What was dropped here, the table or columns of it: rows wait until it is there again. Not so in a
- * transaction whose refusal a person has answered: the answer may have been to drop it by hand, and the rows
- * before that change in the transaction need it no more.
+ * transaction in which a person has answered the table's refusal: the answer may have been to drop it by hand, and
+ * the rows before that change in the transaction need it no more.
  */
 void
 check_gone(const Session *session, Target *target, const RelationTarget *known)
 {
 	if (!known->apply_all && session->remote.final_lsn < known->sync_lsn)
 		return;
-	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn)) {
+	/* until it has caught up nothing else can be done about it: the stream itself will say so */
+	if (known->gone && session->catch_up.active)
+		return;
+	if (catalog::has_answer(session->subscription->subid, session->remote.final_lsn, target->publisher_oid)) {
 		target->mapped_for = session->remote.final_lsn;
 		ereport(LOG, (errmsg("subscription \"%s\" leaves out what is not here any more of \"%s.%s\"",
 		                     session->subscription->name, target->schema, target->name),
-		              errdetail("A refusal in the transaction that commits at %s was answered.",
+		              errdetail("Its refusal in the transaction that commits at %s was answered.",
 		                        pg::compat::lsn_text(session->remote.final_lsn))));
 		return;
 	}

@@ -153,6 +153,14 @@ has_rewrite(const SchemaWork &work, Oid publisher_oid)
 	return false;
 }
 
+/* A partition that was not taken up, since it is not here or is another one: its rows travel as its root's. */
+bool
+is_kept_out(const Sides &sides, const state::Relation &theirs)
+{
+	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !is_removed(*sides.row) && theirs.published_via_root &&
+	       !theirs.partition_bound.empty();
+}
+
 } // namespace
 
 void
@@ -160,7 +168,9 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
                 const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
-	if (!OidIsValid(relid) || !local_relation_exists(relid))
+	if (is_kept_out(sides, theirs.value))
+		relid = InvalidOid;
+	else if (!OidIsValid(relid) || !local_relation_exists(relid))
 		relid = first_relation({&theirs.value});
 	std::vector<catalog::AttributePair> pairs;
 	if (OidIsValid(relid))
@@ -295,14 +305,6 @@ is_current(const SchemaWork &work, const state::Relation &theirs)
 	return row != nullptr && !is_removed(*row) && has_fingerprint(row->base, theirs.fingerprint);
 }
 
-/* A partition that was not made here, since its rows travel as its root's. */
-static bool
-is_kept_out(const Sides &sides, const state::Relation &theirs)
-{
-	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !sides.ours && theirs.published_via_root &&
-	       !theirs.partition_bound.empty();
-}
-
 bool
 apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 {
@@ -323,7 +325,7 @@ apply_relation(SchemaWork &work, const state::Document<state::Relation> &theirs)
 			return true;
 		if (is_kept_out(sides, theirs.value)) {
 			record_ignored_object(work, "table", qualified_name(theirs.value.name.schema, theirs.value.name.name),
-			                      "the partition is not here; its rows are those of its root");
+			                      "the partition is not here, or is another one; its rows are those of its root");
 			accept_relation(work, theirs, sides, nullptr);
 			return true;
 		}

@@ -65,7 +65,7 @@ is_dropped(Oid relid, AttrNumber attnum)
  * stored pairs were stale.
  */
 bool
-map_columns(const catalog::RelationRow *row, RelationTarget *target)
+map_columns(const catalog::RelationRow *row, const catalog::BaseColumn *columns, RelationTarget *target)
 {
 	bool by_name = target->relid != row->relid, stale = by_name;
 
@@ -83,7 +83,9 @@ map_columns(const catalog::RelationRow *row, RelationTarget *target)
 			stale = true;
 		} else if (before != InvalidAttrNumber) {
 			target->local_attnums[i] = by_name ? InvalidAttrNumber : before;
-			target->gone_columns = bms_add_member(target->gone_columns, i);
+			/* one that the publisher computes is not sent before 18, and need not be here */
+			if (!columns[i].generated)
+				target->gone_columns = bms_add_member(target->gone_columns, i);
 		}
 	}
 	/* a table that was made anew without some of its columns is not its like */
@@ -134,7 +136,7 @@ map_known(std::int64_t subid, const catalog::RelationRow *row, const catalog::Ba
 		target->publisher_attnums[i] = columns[i].attnum;
 		target->names[i] = columns[i].name;
 	}
-	if (OidIsValid(target->relid) && map_columns(row, target))
+	if (OidIsValid(target->relid) && map_columns(row, columns, target))
 		store_map(subid, target);
 }
 

@@ -32,11 +32,15 @@ load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal)
 }
 
 bool
-has_answer(std::int64_t subid, XLogRecPtr publisher_lsn)
+has_answer(std::int64_t subid, XLogRecPtr publisher_lsn, Oid publisher_oid)
 {
 	Internal internal = begin_internal();
-	bool found = run("SELECT FROM schemasync.refusal WHERE subid = $1 AND publisher_lsn = $2 AND status = 'resolved' LIMIT 1",
-	                 {as_int8(subid), as_lsn(publisher_lsn)}) > 0;
+	bool found = run("SELECT FROM schemasync.refusal WHERE subid = $1 AND publisher_lsn = $2 AND status = 'resolved'"
+	                 " AND resolution IS DISTINCT FROM 'satisfied' AND (publisher_oid = $3 OR publisher_oid IN"
+	                 "  (SELECT (p->>'oid')::pg_catalog.oid FROM schemasync.relation r,"
+	                 "    pg_catalog.json_array_elements(r.base::pg_catalog.json->'parents') p"
+	                 "   WHERE r.subid = $1 AND r.publisher_oid = $3)) LIMIT 1",
+	                 {as_int8(subid), as_lsn(publisher_lsn), as_oid(publisher_oid)}) > 0;
 
 	end_internal(internal);
 	return found;

@@ -42,8 +42,8 @@ struct Decision {
 /* nullptr when the boundary was never refused. */
 Decision *load_decision(std::int64_t subid, XLogRecPtr publisher_lsn, int ordinal);
 
-/* Whether a person has answered a refusal in the transaction that commits there. */
-bool has_answer(std::int64_t subid, XLogRecPtr publisher_lsn);
+/* Whether a person has answered a refusal of this relation, or of its parent, in the transaction that commits there. */
+bool has_answer(std::int64_t subid, XLogRecPtr publisher_lsn, Oid publisher_oid);
 
 /* Records the refusal or counts its repetition. Returns whether it is news: a new row, or one that had been
  * decided. */

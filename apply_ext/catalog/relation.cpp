@@ -241,14 +241,14 @@ load_base_columns(std::int64_t subid, Oid publisher_oid, int *count)
 	MemoryContext caller = CurrentMemoryContext;
 	Internal internal = begin_internal();
 	std::uint64_t rows =
-	    run("SELECT (c->>'attnum')::pg_catalog.int8, c->>'name' FROM schemasync.relation,"
+	    run("SELECT (c->>'attnum')::pg_catalog.int8, c->>'name', coalesce(c->>'generated', '') <> '' FROM schemasync.relation,"
 	        " pg_catalog.json_array_elements(base::pg_catalog.json->'columns') WITH ORDINALITY AS l (c, n)"
 	        " WHERE subid = $1 AND publisher_oid = $2 ORDER BY n",
 	        {as_int8(subid), as_oid(publisher_oid)});
 	auto *columns = static_cast<BaseColumn *>(MemoryContextAlloc(caller, sizeof(BaseColumn) * (rows + 1)));
 
 	for (std::uint64_t i = 0; i < rows; i++)
-		columns[i] = {static_cast<AttrNumber>(result_int8(i, 1)), result_text(i, 2, caller)};
+		columns[i] = {static_cast<AttrNumber>(result_int8(i, 1)), result_text(i, 2, caller), result_boolean(i, 3)};
 	*count = static_cast<int>(rows);
 	end_internal(internal);
 	return columns;

@@ -77,6 +77,7 @@ bool is_target(std::int64_t subid, Oid relid);
 struct BaseColumn {
 	AttrNumber attnum;
 	const char *name;
+	bool generated;
 };
 BaseColumn *load_base_columns(std::int64_t subid, Oid publisher_oid, int *count);
 

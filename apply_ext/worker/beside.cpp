@@ -321,6 +321,9 @@ wait_for_copies(Session *session)
 		CHECK_FOR_INTERRUPTS();
 		(void) tend_beside(session);
 	} while (session->beside.worker != nullptr);
+	/* prepared transactions put the copy off, and what ends them may come after the change that waits: it is refused at last */
+	if (session->subscription->options.two_phase && session->beside.next_look != 0)
+		session->beside.failures++;
 }
 
 } // namespace schemasync::worker

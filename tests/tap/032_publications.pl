@@ -298,7 +298,7 @@ foreach my $node ($pub, $sub)
 }
 $pub->safe_psql('via', q{CREATE TABLE tp2 PARTITION OF tp FOR VALUES IN (2, 12, 22); INSERT INTO tp VALUES (1, 'a'), (2, 'b');
 	CREATE PUBLICATION pub FOR TABLE tp WHERE (k < 20) WITH (publish_via_partition_root)});
-$sub->safe_psql('via', q{CREATE TABLE others PARTITION OF tp DEFAULT});
+$sub->safe_psql('via', q{CREATE TABLE others PARTITION OF tp DEFAULT; CREATE TABLE tp2 (quite text, another int)});
 create_subscription($pub, $sub, 'via', dbname => 'via', args => 'copy_schema => false');
 my $tables = q{SELECT string_agg(publisher_relation || ' ' || coalesce(relation, '-') || ' ' || state, ', ' ORDER BY publisher_relation) FROM schemasync_tables};
 foreach my $sql (q{INSERT INTO tp VALUES (11, 'c'), (12, 'd'), (21, 'not sent'), (22, 'not sent')}, q{ALTER TABLE tp ADD n int DEFAULT 7; UPDATE tp SET v = 'e' WHERE k IN (1, 2)},
@@ -311,5 +311,7 @@ foreach my $sql (q{INSERT INTO tp VALUES (11, 'c'), (12, 'd'), (21, 'not sent'),
 is($sub->safe_psql('via', $tables), 'public.tp public.tp ready, public.tp1 public.tp1 ready, public.tp2 - ready', 'nothing is copied again');
 is($sub->safe_psql('via', q{SELECT DISTINCT verdict FROM schemasync_ddl_history WHERE object_identity = 'public.tp2'}), 'ignore',
 	'that a partition is not here is in the history');
+is($sub->safe_psql('via', q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'tp2'::regclass AND attnum > 0}), 'quite another',
+	'what has its name is left alone');
 
 done_testing();

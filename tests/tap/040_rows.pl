@@ -287,6 +287,15 @@ $sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_tables 
 $pub->safe_psql('postgres', q{INSERT INTO lost_c VALUES (3, 'f', 'g')});
 same(rows_of('id, v, w', 'lost_c'), 'a column that was dropped here and added again');
 
+# a generated column is not sent, and need not be here
+$pub->safe_psql('postgres', 'CREATE TABLE lost_g (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) STORED)');
+wait_applied($pub, $sub, 'sub');
+$sub->safe_psql('postgres', 'ALTER TABLE lost_g DROP g');
+$pub->safe_psql('postgres', 'INSERT INTO lost_g VALUES (1)');
+same('SELECT id FROM lost_g', 'a generated column that was dropped here stops nothing');
+$sub->safe_psql('postgres', q{SELECT schemasync_resync('sub', 'lost_g')});
+$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_tables WHERE state <> 'ready'}) or die 'lost_g was not copied afresh';
+
 # one that the publication does not list any more is not asked for
 $sub->safe_psql('postgres', 'DROP TABLE lost_b');
 $pub->safe_psql('postgres', q{INSERT INTO lost_b VALUES (2, 'c', 'd')});
@@ -303,7 +312,10 @@ same(rows_of('id, v, w', 'lost_a'), 'dropped from the publication, its rows wait
 $sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"drop_table": "refuse", "drop_column": "refuse"}')});
 $pub->safe_psql('postgres', q{BEGIN; INSERT INTO lost_a VALUES (5, 'k', 'l'); INSERT INTO lost_c VALUES (5, 'k', 'l'); DROP TABLE lost_a; ALTER TABLE lost_c DROP w; COMMIT; INSERT INTO lost_c VALUES (6, 'm')});
 wait_refused($sub, 'sub', 'policy_refuse');
-$sub->safe_psql('postgres', q{DROP TABLE lost_a; ALTER TABLE lost_c DROP w; SELECT schemasync_resume('sub')});
+$sub->safe_psql('postgres', q{DROP TABLE lost_a; SELECT schemasync_resume('sub')});
+$sub->poll_query_until('postgres', q{SELECT object_identity ~ 'lost_c' FROM schemasync_refusals WHERE status = 'open'}) or die 'the column was not refused';
+wait_refused($sub, 'sub', 'policy_refuse');
+$sub->safe_psql('postgres', q{ALTER TABLE lost_c DROP w; SELECT schemasync_resume('sub')});
 same(rows_of('id, v', 'lost_c'), 'a table and a column dropped by hand at their refusal');
 ok($sub->log_contains(qr/leaves out what is not here any more of "public\.lost_$_"/), "lost_$_ is named in the log") foreach qw(a c);
 done_testing();

@@ -157,6 +157,17 @@ settled('apply_remote', '1,1,1,changed 2,20,21,r 3,3,3,r 4,31,32,r 10,10,11,r 40
 	. ' insert_exists INSERT (id)=(4), unique_violation INSERT (b)=(32), unique_violation UPDATE (a)=(5), insert_exists INSERT (id)=(120)');
 settled('keep_local', '1,1,1,changed 2,2,2,r 3,3,3,r 4,30,31,l 40,41,40,r 100,10,110,l 101,111,11,l 102,20,120,l 103,121,21,l 104,130,32,l 105,140,40,free', '1,1,r 50,5,l 120,3,l',
 	'unique_violation INSERT (a)=(10), unique_violation UPDATE (a)=(20), insert_exists INSERT (id)=(4), unique_violation UPDATE (a)=(5), insert_exists INSERT (id)=(120)');
+# a trigger that keeps the row: an error, and no conflict told without end
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"conflicts": "apply_remote", "two_phase": true}'); DELETE FROM schemasync.conflict;
+	CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+	CREATE TRIGGER keep BEFORE DELETE ON u FOR EACH ROW EXECUTE FUNCTION keep(); ALTER TABLE u ENABLE ALWAYS TRIGGER keep;
+	INSERT INTO u VALUES (200, 200, 200, 'l')});
+$pub->safe_psql('postgres', q{INSERT INTO u VALUES (201, 200, 201, 'r')});
+is(open_error('sqlstate, message'), '23505|a trigger of table "public.u" keeps a row that a conflict is to delete', 'a row that a trigger keeps');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM schemasync_conflicts'), '0', 'nothing is told of what did not happen');
+$sub->safe_psql('postgres', 'DROP TRIGGER keep ON u');
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', q{SELECT string_agg(concat_ws(',', id, a, b, v), ' ') FROM u WHERE id >= 200}), '201,200,201,r', 'and goes on without it');
 $pub->safe_psql('postgres', 'DROP TABLE u, p');
 
 # --- a wait longer than wal_sender_timeout costs neither the connection nor a row
