@@ -41,7 +41,7 @@ List *load_publications(List *names);
 void settle_publication(Session *session, Relation relation, const RelationMembership &membership,
                         List *publications, RelationEntry *entry);
 
-/* Whether all publications (names, char *) are there at the decoded position, so that load_publications() will do. */
+/* Whether all publications (names, char *) are there at the decoded position, so that load_publications() will do: always from 18. */
 bool do_publications_exist(List *names);
 
 /* Whether one of the publications (Publication *) publishes everything. */
