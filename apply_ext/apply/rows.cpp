@@ -225,6 +225,21 @@ read_changed_row(Session *session, Target *target, const View *view, Row row)
 	ExecStoreVirtualTuple(slot);
 }
 
+/* With conflicts = keep_local a row that has no place in its new partition stays in the old one. returns: whether that is so, and told */
+bool
+has_no_place(Session *session, Target *target, View *view)
+{
+	LocalRelations *locals = session->relations->locals;
+
+	if (session->subscription->options.conflicts != catalog::Conflicts::KeepLocal)
+		return false;
+	flush_rows(session);
+	convert_row(view->local->updated, view->from_root, target->local->updated);
+	View *to = open_view(session, target, find_partition(locals, target->local, target->local->updated), false);
+	convert_row(target->local->updated, to->to_root, to->local->search);
+	return settle_existing(session, to->local, to->local->search);
+}
+
 /* A row that leaves its partition. returns: false when somebody else changed it first */
 bool
 move_row(Session *session, Target *target, View *view)
@@ -233,6 +248,8 @@ move_row(Session *session, Target *target, View *view)
 
 	/* the new row's values may lie in the old one's page */
 	ExecMaterializeSlot(view->local->updated);
+	if (has_no_place(session, target, view))
+		return true;
 	act_for(locals, view->local, ACL_DELETE);
 	if (!delete_row(locals, view->local))
 		return false;

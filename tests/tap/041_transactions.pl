@@ -27,8 +27,12 @@ sub open_error
 $pub->safe_psql('postgres', q{
 	CREATE TABLE t (id int PRIMARY KEY, v text, u int UNIQUE);
 	CREATE TABLE other (id int PRIMARY KEY, v text);
+	CREATE TABLE moves (id int PRIMARY KEY, v text);
+	INSERT INTO moves VALUES (1, 'r'), (2, 'r');
 	CREATE PUBLICATION pub FOR ALL TABLES;
 });
+$sub->safe_psql('postgres', 'CREATE TABLE moves (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);'
+	. ' CREATE TABLE moves_1 PARTITION OF moves FOR VALUES FROM (0) TO (100); CREATE TABLE moves_2 PARTITION OF moves FOR VALUES FROM (100) TO (200)');
 create_subscription($pub, $sub, 'sub', args => "options => '{\"two_phase\": true, \"group_commit_delay\": 200}'");
 
 # --- streamed
@@ -131,6 +135,11 @@ $sub->safe_psql('postgres', "INSERT INTO other VALUES (31, 'local'); DELETE FROM
 $pub->safe_psql('postgres', "INSERT INTO other VALUES (31, 'remote'); UPDATE other SET v = 'made' WHERE id = 4");
 wait_applied($pub, $sub, 'sub');
 is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM other WHERE id IN (4, 31)"), '31local', 'conflicts = keep_local');
+# a row that would go to a partition where its key is taken stays where it is
+$sub->safe_psql('postgres', "INSERT INTO moves VALUES (101, 'local')");
+$pub->safe_psql('postgres', 'UPDATE moves SET id = 101 WHERE id = 1; UPDATE moves SET id = 102 WHERE id = 2');
+wait_applied($pub, $sub, 'sub');
+is($sub->safe_psql('postgres', "SELECT string_agg(id || v, ' ' ORDER BY id) FROM moves"), '1r 101local 102r', 'keep_local: a row between partitions');
 
 # --- ... another row here that has a unique value of the row that comes, by an insert, by an update, by two indexes, in a partition
 sub settled
