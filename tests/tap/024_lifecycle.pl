@@ -58,8 +58,11 @@ $sub->backup('old');
 $pub->safe_psql('postgres', q{INSERT INTO t VALUES (200, 'lost'); ALTER TABLE t ADD b int DEFAULT 7; UPDATE t SET v = 'changed' WHERE id = 1; DELETE FROM t WHERE id = 2});
 $pub->safe_psql('postgres', q{INSERT INTO u VALUES (200, 'lost')});
 wait_confirmed($sub, $_) foreach qw(on_t on_u);
-my $before = confirmed(slot_of($sub, 'on_t'));
+my $slot = slot_of($sub, 'on_t');
 $sub->stop('immediate');
+# until then it may still confirm WAL that has nothing for it
+$pub->poll_query_until('postgres', "SELECT NOT active FROM pg_replication_slots WHERE slot_name = '$slot'") or die 'the slot is still used';
+my $before = confirmed($slot);
 my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($sub, 'old');
 $restored->start;
