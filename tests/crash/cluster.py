@@ -12,7 +12,7 @@ from servers import Server, ServerError        # noqa: E402
 from proxy import Proxy                        # noqa: E402
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
-PATIENCE = float(os.environ.get("PG_TEST_TIMEOUT_DEFAULT", "60"))
+PATIENCE = float(os.environ.get("PG_TEST_TIMEOUT_DEFAULT", "180"))
 
 
 class Stuck(Exception):
