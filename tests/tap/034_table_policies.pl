@@ -87,6 +87,28 @@ is(sub_sql(q{SELECT obj_description('keeps'::regclass) IS NOT DISTINCT FROM 'k' 
 is(sub_sql(q{SELECT count(*) FROM schemasync_ddl_history WHERE object_identity = 'public.keeps' AND verdict = 'ignore' AND detail ~ 'ddl_classes'}), '0',
 	'what is followed is not said to be ignored');
 is(sub_sql(q{SELECT to_regclass('i_strict') IS NULL AND NOT EXISTS (SELECT FROM pg_constraint WHERE conname = 'positive')}), 't', 'indexes and constraints = ignore');
+# --- known before the fact: the publisher's check takes the subscription's options as they are ------------------------------------
+
+my $policy = sub_sql(q{SELECT options || jsonb_build_object('tables', (SELECT coalesce(jsonb_object_agg(publisher_relation, t.options), '{}')
+	FROM schemasync_tables t WHERE subscription = name)) FROM schemasync_subscriptions WHERE name = 'sub'});
+foreach my $check (
+	[ 'ALTER TABLE strict DROP COLUMN a', 'drop_column|refuse|policy_refuse' ],
+	[ 'ALTER TABLE strict ADD at timestamptz DEFAULT now()', 'add_column|refuse|policy_refuse' ],
+	[ 'CREATE INDEX ON strict (c)', 'create_index|ignore|' ],
+	[ 'DROP TABLE strict', 'drop_table|refuse|policy_refuse' ],
+	[ 'ALTER TABLE plain ADD s timestamptz DEFAULT now()', 'add_column|forward|' ],
+	[ 'ALTER TABLE root DROP COLUMN b', 'drop_column|ignore|' ],
+	[ 'ALTER TABLE root_2 ADD CHECK (b > 0)', 'add_check|forward|' ],
+	[ 'ALTER TABLE carries ADD r float8 DEFAULT random()', 'add_column|carry|' ],
+	[ q{COMMENT ON TABLE keeps IS 'kk'}, 'comment|forward|' ],
+	[ q{COMMENT ON TABLE plain IS 'pp'}, 'comment|ignore|' ])
+{
+	is(pub_sql("SELECT string_agg(concat_ws('|', operation, verdict, coalesce(reason, '')), ' ') FROM schemasync_check(\$ddl\$$check->[0]\$ddl\$, '$policy')"),
+		$check->[1], "schemasync_check of: $check->[0]");
+}
+
+# --- and as foretold ---------------------------------------------------------------------------------------------------------
+
 pub_sql('ALTER TABLE strict DROP COLUMN a');
 refused_then_skipped('policy_refuse');
 pub_sql('ALTER TABLE plain ADD at timestamptz DEFAULT now()');
