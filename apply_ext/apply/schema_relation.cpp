@@ -158,7 +158,7 @@ bool
 is_kept_out(const Sides &sides, const state::Relation &theirs)
 {
 	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !is_removed(*sides.row) && theirs.published_via_root &&
-	       !theirs.partition_bound.empty();
+	       (!theirs.partition_bound.empty() || theirs.partition_hidden);
 }
 
 } // namespace
@@ -168,7 +168,8 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
                 const std::vector<std::pair<AttrNumber, std::string>> *local_columns)
 {
 	Oid relid = sides.ours ? sides.ours->name.oid : InvalidOid;
-	if (is_kept_out(sides, theirs.value))
+	const bool kept_out = is_kept_out(sides, theirs.value);
+	if (kept_out)
 		relid = InvalidOid;
 	else if (!OidIsValid(relid) || !local_relation_exists(relid))
 		relid = first_relation({&theirs.value});
@@ -178,6 +179,8 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 			pairs = pairs_after(theirs.value, *now, sides, local_columns);
 
 	const std::string base = base_of(work, theirs.text);
+	/* one that was not made here (ignored, or skipped) cannot get its rows later but by a copy */
+	const char *state = OidIsValid(relid) || kept_out ? "ready" : "needs_refresh";
 	const catalog::RelationRow row{.publisher_oid = theirs.value.name.oid,
 	                               .publisher_schema = theirs.value.name.schema.c_str(),
 	                               .publisher_name = theirs.value.name.name.c_str(),
@@ -185,7 +188,7 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 	                               .base = base.c_str(),
 	                               .npairs = static_cast<int>(pairs.size()),
 	                               .pairs = pairs.data(),
-	                               .state = "ready",
+	                               .state = state,
 	                               .sync_lsn = InvalidXLogRecPtr,
 	                               .options = nullptr,
 	                               .created = false};
