@@ -218,6 +218,7 @@ send_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relatio
 	report_change(ctx);
 	MemoryContext caller = MemoryContextSwitchTo(row_context);
 	send_row(ctx, txn, relation, change);
+	release_relation(session_of(ctx));
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(row_context);
 }
@@ -231,6 +232,7 @@ send_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int count, Rel
 	report_change(ctx);
 	MemoryContext caller = MemoryContextSwitchTo(row_context);
 	send_truncated(ctx, txn, count, relations, change);
+	release_relation(session_of(ctx));
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(row_context);
 }

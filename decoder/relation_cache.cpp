@@ -251,6 +251,12 @@ hold_relation(Session *session, Relation relation)
 }
 
 void
+release_relation(Session *session)
+{
+	session->relations->held = nullptr;
+}
+
+void
 distrust_caches()
 {
 	distrusting = true;

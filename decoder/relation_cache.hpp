@@ -64,11 +64,14 @@ void close_relation_cache(Session *session);
 RelationEntry *find_relation(Session *session, Relation relation);
 
 /*
- * The same for the relation of the change at work, whose entry stays as it is until the next call, even if it
- * becomes stale: slots, filters and format are in use, while reading the catalog for a state can bring an
+ * The same for the relation of the change at work, whose entry stays as it is until the next call or release_relation(), even
+ * if it becomes stale: slots, filters and format are in use, while reading the catalog for a state can bring an
  * invalidation and then ask find_relation() for the very same relation.
  */
 RelationEntry *hold_relation(Session *session, Relation relation);
+
+/* The change is done with: what asks next, maybe a marker, gets a fresh entry. */
+void release_relation(Session *session);
 
 /*
  * The session's publications (Publication *) as of the decoded position; valid until the next call.

@@ -69,6 +69,30 @@ SELECT operation, object_identity, verdict, detail FROM schemasync_check('GRANT 
 SELECT operation, object_identity, verdict, detail FROM schemasync_check('ALTER PUBLICATION pub DROP TABLE t');
 SELECT operation, object_identity, verdict, detail FROM schemasync_check('CREATE FOREIGN DATA WRAPPER w');
 
+\echo -- tables of their own
+SELECT * FROM checked('ALTER TABLE t DROP COLUMN d', '{"drop_column": "refuse", "tables": {"public.t": {"drop_column": "keep"}, "other.o": {"drop_column": null}}}');
+SELECT * FROM checked('ALTER TABLE other.o DROP COLUMN a', '{"drop_column": "refuse", "tables": {"t": {"drop_column": "keep"}}}');
+SELECT verdict, rewrite FROM schemasync_check('ALTER TABLE t ADD COLUMN e float8 DEFAULT random()', '{"tables": {"public.t": {"rewrites": "carry"}}}');
+SELECT verdict, reason FROM schemasync_check('ALTER TABLE t ADD COLUMN e float8 DEFAULT random()', '{"rewrites": "carry", "tables": {"public.t": {"rewrites": "refuse"}}}');
+SELECT object_identity, verdict, reason FROM schemasync_check('DROP TABLE t, other.o CASCADE', '{"drop_table": "refuse", "tables": {"other.o": {"drop_table": "forward"}}}') ORDER BY 1;
+SELECT object_identity, verdict, sql FROM schemasync_check('ALTER TABLE t RENAME TO tt', '{"tables": {"public.t": {"drop_table": "keep"}}}');
+-- a partition has what is set for the nearest table above it, also when the command makes it
+SELECT verdict, reason FROM schemasync_check('DROP TABLE part1', '{"tables": {"part": {"drop_table": "refuse"}}}');
+SELECT verdict, reason FROM schemasync_check('DROP TABLE part1', '{"tables": {"part": {"drop_table": "refuse"}, "part1": {"drop_table": "forward"}}}');
+SELECT operation, object_identity, verdict FROM schemasync_check('CREATE TABLE part2 PARTITION OF part (CHECK (b > 0)) FOR VALUES FROM (10) TO (20)', '{"tables": {"part": {"constraints": "ignore"}}}');
+-- classes of what lies on a table
+SELECT operation, object_identity, verdict FROM schemasync_check('GRANT SELECT ON t, other.o TO PUBLIC', '{"ddl_classes": ["privileges"], "tables": {"public.t": {"ddl_classes": ["comments"]}}}');
+SELECT operation, object_identity, verdict FROM schemasync_check('COMMENT ON COLUMN t.b IS ''b''', '{"tables": {"public.t": {"ddl_classes": ["comments"]}}}');
+SELECT operation, object_identity, verdict FROM schemasync_check('CREATE STATISTICS s ON a, b FROM t', '{"tables": {"public.t": {"ddl_classes": ["statistics"]}}}');
+SELECT operation, object_identity, verdict FROM schemasync_check('COMMENT ON VIEW v IS ''v''', '{"ddl_classes": ["comments"], "tables": {"public.t": {"ddl_classes": []}}}');
+-- as schemasync_set_table_policy would say
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": {"public.t": {"binary": true}}}');
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": {"public.t": {"drop_column": "ignore"}}}');
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": {"public.t": "keep"}}');
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": ["public.t"]}');
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": {"public.nowhere": {}}}');
+SELECT * FROM schemasync_check('ALTER TABLE t ADD x int', '{"tables": {"v": {}}}');
+
 \echo -- what it does not take
 SELECT * FROM schemasync_check('');
 SELECT * FROM schemasync_check('ALTER TABLE t ADD x int; ALTER TABLE t ADD y int');
@@ -123,6 +147,13 @@ SET schemasync.guard_policy = '{"rewrites": "carry", "drop_column": "refuse"}';
 ALTER TABLE t ADD COLUMN e4 float8 DEFAULT random();
 ALTER TABLE t DROP COLUMN e4;
 ALTER TABLE t RENAME e4 TO e5;
+SET schemasync.guard_policy = '{"rewrites": "carry", "tables": {"public.t": {"drop_column": "refuse"}, "empty_t": {"rewrites": "refuse"}, "public.nowhere": {"drop_column": "keep"}}}';
+ALTER TABLE t DROP COLUMN e5;
+ALTER TABLE empty_t DROP COLUMN e3;
+INSERT INTO empty_t VALUES (1);
+ALTER TABLE empty_t ADD COLUMN e5 float8 DEFAULT random();
+SET schemasync.guard_policy = '{"tables": {"empty_t": {"rewrites": "carry"}}}';
+ALTER TABLE empty_t ADD COLUMN e5 float8 DEFAULT random();
 SET session_replication_role = replica;
 ALTER TABLE t ADD COLUMN e6 float8 DEFAULT random();
 RESET session_replication_role;

@@ -55,6 +55,12 @@ const Check publisher_checks[] = {
      "SELECT 'error', format('publication %I does not exist', n), format('CREATE PUBLICATION %I FOR ...;', n) FROM unnest($1::text[]) n"
      " WHERE NOT EXISTS (SELECT FROM pg_publication WHERE pubname = n)",
      nullptr},
+	{"column_lists",
+     "SELECT 'error', format('the publications have different column lists for table %I.%I', schemaname, tablename),"
+     " 'Give the table one column list in all of them, or name fewer publications.'"
+     " FROM pg_publication_tables WHERE pubname = ANY ($1::text[]) GROUP BY schemaname, tablename HAVING count(DISTINCT attnames) > 1"
+     " ORDER BY schemaname, tablename",
+     nullptr},
 	{"replication_slots",
      "SELECT CASE WHEN used >= most THEN 'error' ELSE 'warn' END, format('%s of %s replication slots are in use', used, most),"
      " 'Drop slots that nobody uses, or increase max_replication_slots and restart the publisher.'"

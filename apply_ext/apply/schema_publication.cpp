@@ -9,9 +9,11 @@
 
 #include "core/sql.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "apply_ext/apply/schema_sides.hpp"
 #include "apply_ext/catalog/relation.hpp"
@@ -114,8 +116,11 @@ follow(SchemaWork &work, const state::Name &name, const catalog::RelationRow *ro
 	constexpr char what[] = "is published now";
 	const char *state = nullptr;
 
-	if (row != nullptr)
-		return copy_again(work, Op::PublishTable, name, what);
+	if (row != nullptr) {
+		copy_again(work, Op::PublishTable, name, what);
+		pg::call([&] { catalog::mark_adoption(work.subscription.subid, name.oid); });
+		return;
+	}
 	for (;;) {
 		merge::Operation operation = make_operation(Op::PublishTable, name, what);
 		if (decide(work, operation, name.oid, &state) != Progress::Again)
@@ -156,19 +161,33 @@ unfollow(SchemaWork &work, const catalog::RelationRow &row)
 	work.changed = true;
 }
 
-/* Whether all that theirs lists was listed before. */
+/*
+ * What theirs publishes of its columns. A list of all of them is none at all for the publisher (pgoutput.c,
+ * pgoutput_column_list_init), so that no list has to be read as every column. Generated ones are left out: no list of up to
+ * 17 has them, and the subscriber computes its own.
+ */
+std::vector<state::AttrNumber>
+published(const state::Relation &theirs)
+{
+	std::vector<state::AttrNumber> attnums;
+
+	if (theirs.published_columns)
+		return *theirs.published_columns;
+	for (const state::Column &column : theirs.columns)
+		if (column.generated == 0)
+			attnums.push_back(column.attnum);
+	return attnums;
+}
+
+/* Whether all that theirs publishes was published before. */
 bool
-lists_no_more(const state::Relation &base, const state::Relation &theirs)
+publishes_no_more(const state::Relation &base, const state::Relation &theirs)
 {
 	if (!base.published_columns)
 		return true;
-	if (!theirs.published_columns)
-		return false;
 	const std::set<state::AttrNumber> before(base.published_columns->begin(), base.published_columns->end());
-	for (state::AttrNumber attnum : *theirs.published_columns)
-		if (before.count(attnum) == 0)
-			return false;
-	return true;
+	const std::vector<state::AttrNumber> now = published(theirs);
+	return std::all_of(now.begin(), now.end(), [&](state::AttrNumber attnum) { return before.count(attnum) != 0; });
 }
 
 /* republished: the command named it, so that even a filter that is there before and after may be another one */
@@ -178,7 +197,7 @@ needs_new_copy(const state::Relation &base, const state::Relation &theirs, bool 
 	/* a partition whose rows came with its root's, as they go on to do: the root's own state tells */
 	if (theirs.published_via_root && !base.published_via_root && !theirs.partition_bound.empty())
 		return false;
-	if (!lists_no_more(base, theirs))
+	if (!publishes_no_more(base, theirs))
 		return true;
 	return base.published_filter != theirs.published_filter || (republished && theirs.published_filter);
 }
@@ -223,8 +242,11 @@ save_waiting_tables(std::int64_t subid)
 		const catalog::RelationRow *row = catalog::load_relation(subid, waiting_rows[i].publisher_oid);
 		if (row == nullptr)
 			catalog::save_relation(subid, &waiting_rows[i]);
-		else if (!is_waiting(*row))
+		else if (!is_waiting(*row)) {
 			catalog::set_waiting(subid, row->publisher_oid, "init");
+			if (is_removed(*row))
+				catalog::mark_adoption(subid, row->publisher_oid);
+		}
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();

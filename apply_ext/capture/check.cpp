@@ -15,7 +15,6 @@
 #include "apply_ext/capture/classify.hpp"
 #include "apply_ext/capture/observe.hpp"
 #include "apply_ext/capture/shapes.hpp"
-#include "apply_ext/catalog/options.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
 #include "pg/postgres.hpp"
@@ -50,7 +49,7 @@ struct Check {
 	Touched named; /* before the command: what it names; at last all that it touches */
 	Observation observation;
 	const Shapes *before, *after;
-	catalog::Options options;
+	Policies policies;
 	MemoryContext context;
 	ResourceOwner owner;
 };
@@ -106,8 +105,7 @@ prepare(FunctionCallInfo fcinfo, Check *check)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
 		                errmsg("schemasync_check cannot be called by the command that it checks")));
 	check->ddl = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	catalog::read_options(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(1))),
-	                      &check->options);
+	read_policies(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(1))), true, &check->policies);
 
 	List *statements = pg_parse_query(check->ddl);
 	if (list_length(statements) != 1)
@@ -316,7 +314,7 @@ read_command(const Check &check)
 		add_marker(command, static_cast<char *>(list_nth(check.observation.contents, i)), class_name);
 	estimate_rows(command, check.before);
 	for (merge::RewriteHint &hint : command.rewrites)
-		hint.carried = check.options.policy.rewrites == Choice::Carry;
+		hint.carried = options_of(check.policies, check.before, check.after, hint.relation).policy.rewrites == Choice::Carry;
 	return command;
 }
 
@@ -326,9 +324,7 @@ check_command(FunctionCallInfo fcinfo)
 	Check check{};
 	pg::call([&] { prepare(fcinfo, &check); });
 	run(check);
-	std::string classes = check.options.ddl_classes == nullptr ? "" : check.options.ddl_classes;
-	for (const Finding &finding :
-	     classify(check.before, check.after, read_command(check), check.options.policy, classes))
+	for (const Finding &finding : classify(check.before, check.after, read_command(check), check.policies))
 		put_finding(fcinfo, finding);
 }
 

@@ -39,12 +39,12 @@ parse(const Shape *shape, Parse &&parse_state)
 
 class Classifier {
 public:
-	Classifier(const Shapes *before, const Shapes *after, const merge::Command &command, const Policy &policy)
-	    : before_(before), after_(after), command_(command), policy_(policy)
+	Classifier(const Shapes *before, const Shapes *after, const merge::Command &command, const Policies &policies)
+	    : before_(before), after_(after), command_(command), policies_(policies)
 	{
 	}
 
-	std::vector<Finding> run(const std::string &ddl_classes);
+	std::vector<Finding> run();
 
 private:
 	void read_relations();
@@ -58,12 +58,13 @@ private:
 	std::vector<Oid> family_of(Oid oid) const;
 	bool is_rewritten(Oid oid) const;
 	void merge_one(Oid oid, const Sides &sides);
-	void note_other_classes(const std::string &ddl_classes);
+	std::vector<std::pair<std::string, bool>> followers_of(std::string_view object_class) const;
+	void note_other_classes();
 	void note_nothing();
 
 	const Shapes *before_, *after_;
 	const merge::Command &command_;
-	const Policy &policy_;
+	const Policies &policies_;
 	std::map<Oid, Sides> relations_;
 	std::vector<Finding> findings_;
 };
@@ -146,7 +147,7 @@ Classifier::merge_schemas()
 		}
 		bool there = before && before->name.name == after->name.name;
 		merge::Result result =
-		    merge::merge_schema(before ? &*before : nullptr, *after, there, policy_, before.has_value());
+		    merge::merge_schema(before ? &*before : nullptr, *after, there, policies_.all.policy, before.has_value());
 		for (const merge::Operation &operation : result.operations)
 			add(operation, 0);
 	}
@@ -161,7 +162,7 @@ Classifier::merge_types()
 		if (!before && !after)
 			continue;
 		const state::Type *base = before ? &*before : nullptr;
-		merge::Result result = merge::merge_type(base, after ? &*after : nullptr, base, command_, policy_);
+		merge::Result result = merge::merge_type(base, after ? &*after : nullptr, base, command_, policies_.all.policy);
 		for (const merge::Operation &operation : result.operations)
 			add(operation, 0);
 	}
@@ -227,9 +228,10 @@ Classifier::merge_one(Oid oid, const Sides &sides)
 		if (member != oid)
 			input.descendants.push_back(&*relations_.at(member).after);
 	}
-	input.rows_follow = rewritten && policy_.rewrites == Choice::Carry;
+	const Policy &policy = options_of(policies_, before_, after_, oid).policy;
+	input.rows_follow = rewritten && policy.rewrites == Choice::Carry;
 
-	merge::Result result = merge::merge_relation(input, command_, policy_);
+	merge::Result result = merge::merge_relation(input, command_, policy);
 	for (const merge::Operation &operation : result.operations)
 		add(operation, oid);
 }
@@ -251,9 +253,31 @@ Classifier::merge_relations()
 	}
 }
 
+/*
+ * Whether the class is followed; of the classes that a table may have of its own, for each table that the command
+ * touches, unless it is the same for all: then, and where none is touched, the name is empty.
+ */
+std::vector<std::pair<std::string, bool>>
+Classifier::followers_of(std::string_view object_class) const
+{
+	auto follows = [&](const catalog::Options &options) {
+		return options.ddl_classes != nullptr && merge::names_class(options.ddl_classes, object_class);
+	};
+	std::vector<std::pair<std::string, bool>> result;
+	if (object_class != "views" && object_class != "functions" && object_class != "extensions")
+		for (const auto &[oid, sides] : relations_)
+			if (!sides.temporary && !follows_parent(sides))
+				result.emplace_back(sides.name, follows(options_of(policies_, before_, after_, oid)));
+	bool same = std::all_of(result.begin(), result.end(),
+	                        [&](const auto &one) { return one.second == result.front().second; });
+	if (same)
+		result = {{"", result.empty() ? follows(policies_.all) : result.front().second}};
+	return result;
+}
+
 /* Commands on objects that are followed by their definition, if at all. */
 void
-Classifier::note_other_classes(const std::string &ddl_classes)
+Classifier::note_other_classes()
 {
 	const CommandTag *tag = find_tag(command_.tag);
 	if (tag == nullptr || tag->policy == TagPolicy::Structure)
@@ -272,11 +296,11 @@ Classifier::note_other_classes(const std::string &ddl_classes)
 	std::string object_class(tag->object_class);
 	switch (tag->policy) {
 	case TagPolicy::Definition:
-		if (merge::names_class(ddl_classes, object_class))
-			add_plain(operation, type, identity, Verdict::Forward, "It is followed by its definition.");
-		else
-			add_plain(operation, type, identity, Verdict::Ignore,
-			          "The option ddl_classes does not name the class " + object_class + ".");
+		for (const auto &[table, follows] : followers_of(object_class))
+			add_plain(operation, type, table.empty() ? identity : table,
+			          follows ? Verdict::Forward : Verdict::Ignore,
+			          follows ? "It is followed by its definition."
+			                  : "The option ddl_classes does not name the class " + object_class + ".");
 		break;
 	case TagPolicy::Publication:
 		add_plain(operation, type, identity, Verdict::Forward, "Subscriptions with auto_refresh follow it.");
@@ -299,13 +323,13 @@ Classifier::note_nothing()
 }
 
 std::vector<Finding>
-Classifier::run(const std::string &ddl_classes)
+Classifier::run()
 {
 	read_relations();
 	merge_schemas();
 	merge_types();
 	merge_relations();
-	note_other_classes(ddl_classes);
+	note_other_classes();
 	note_nothing();
 	return std::move(findings_);
 }
@@ -322,11 +346,19 @@ estimate_rows(merge::Command &command, const Shapes *before)
 	}
 }
 
-std::vector<Finding>
-classify(const Shapes *before, const Shapes *after, const merge::Command &command, const Policy &policy,
-         const std::string &ddl_classes)
+const catalog::Options &
+options_of(const Policies &policies, const Shapes *before, const Shapes *after, Oid relid)
 {
-	return Classifier(before, after, command, policy).run(ddl_classes);
+	const Shape *shape = find_shape(before, ShapeKind::Relation, relid);
+	if (shape == nullptr || shape->json == nullptr)
+		shape = find_shape(after, ShapeKind::Relation, relid);
+	return policy_for(policies, relid, shape);
+}
+
+std::vector<Finding>
+classify(const Shapes *before, const Shapes *after, const merge::Command &command, const Policies &policies)
+{
+	return Classifier(before, after, command, policies).run();
 }
 
 } // namespace schemasync::capture

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "apply_ext/capture/policies.hpp"
 #include "apply_ext/capture/shapes.hpp"
 
 namespace schemasync::capture {
@@ -29,11 +30,15 @@ struct Finding {
  * may be any. */
 void estimate_rows(merge::Command &command, const Shapes *before);
 
+/* What holds for a relation before the command, or after it when it was made by it. */
+const catalog::Options &options_of(const Policies &policies, const Shapes *before, const Shapes *after, Oid relid);
+
 /*
  * before, after: the states of the same objects; those of which nothing is known before are taken as new
- * ddl_classes:   JSON text of the array of opt-in classes, "all" (with or without quotes), or empty
+ * policies:      what holds for all tables and for single ones; their ddl_classes is JSON text of the array of opt-in
+ *                classes, "all" (with or without quotes), or nullptr
  */
 std::vector<Finding> classify(const Shapes *before, const Shapes *after, const merge::Command &command,
-                              const Policy &policy, const std::string &ddl_classes);
+                              const Policies &policies);
 
 } // namespace schemasync::capture

@@ -29,6 +29,7 @@ struct Command {
 	StringInfoData rewrites; /* the same */
 	List *dropped_addresses; /* of ObjectAddress *: what was dropped, for the guard and schemasync_check */
 	struct Shapes *before;   /* the guard's: what the command names, as it was */
+	struct Policies *policies; /* the guard's, with the tables as they were called then */
 };
 
 /*

@@ -8,7 +8,6 @@
 #include "apply_ext/capture/guard.hpp"
 #include "apply_ext/capture/marker.hpp"
 #include "apply_ext/capture/shapes.hpp"
-#include "apply_ext/catalog/options.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
 #include "pg/postgres.hpp"
@@ -40,8 +39,18 @@ const config_enum_entry guard_levels[] = {{"off", guard_off, false},
 struct Compared {
 	const char *content;
 	const Shapes *before, *after;
-	catalog::Options options;
+	const Policies *policies;
 };
+
+Policies *
+read_guard_policies()
+{
+	auto *policies = static_cast<Policies *>(palloc0(sizeof(Policies)));
+
+	*policies = Policies{};
+	read_policies(guard_policy, false, policies);
+	return policies;
+}
 
 void
 read_after(const char *tag, const Collected *collected, const Touched *touched, const Command *command,
@@ -63,7 +72,7 @@ read_after(const char *tag, const Collected *collected, const Touched *touched, 
 	}
 	note_descendants(&all);
 	compared->after = read_shapes(&all, CurrentMemoryContext);
-	catalog::read_options(guard_policy, &compared->options);
+	compared->policies = command->policies != nullptr ? command->policies : read_guard_policies();
 }
 
 void
@@ -87,7 +96,7 @@ define_guard()
 	    &guard_level, guard_off, guard_levels, PGC_SUSET, 0, nullptr, nullptr, nullptr);
 	DefineCustomStringVariable(
 	    "schemasync.guard_policy",
-	    "The options of the subscriptions that schemasync.guard thinks of, as a JSON object.", nullptr,
+	    "The options of the subscriptions that schemasync.guard thinks of, as a JSON object; \"tables\" holds those of single tables.", nullptr,
 	    &guard_policy, "{}", PGC_SUSET, 0, nullptr, nullptr, nullptr);
 }
 
@@ -106,6 +115,9 @@ guard_before(Command *command, const Node *parsetree)
 	note_named(&named, parsetree);
 	note_descendants(&named);
 	command->before = read_shapes(&named, command->context);
+	MemoryContext caller = MemoryContextSwitchTo(command->context);
+	command->policies = read_guard_policies();
+	MemoryContextSwitchTo(caller);
 }
 
 void
@@ -118,11 +130,9 @@ guard_after(const char *tag, const Collected *collected, const Touched *touched,
 	if (!add_marker(merged, compared.content, class_name))
 		return;
 	estimate_rows(merged, compared.before);
-	std::string classes = compared.options.ddl_classes == nullptr ? "" : compared.options.ddl_classes;
 	std::string changes;
 	const ReasonInfo *first = nullptr;
-	for (const Finding &finding :
-	     classify(compared.before, compared.after, merged, compared.options.policy, classes)) {
+	for (const Finding &finding : classify(compared.before, compared.after, merged, *compared.policies)) {
 		if (finding.operation.verdict != Verdict::Refuse)
 			continue;
 		if (first == nullptr)

@@ -108,6 +108,8 @@ read_relation(Shape *shape, StringInfo json)
 	shape->published = !shape->temporary && is_covered(shape->oid);
 	shape->has_rows = may_have_rows(shape->oid);
 	shape->row_count = estimated_rows(shape->oid);
+	if (get_rel_relispartition(shape->oid))
+		shape->ancestors = get_partition_ancestors(shape->oid);
 }
 
 void

@@ -21,6 +21,7 @@ struct Shape {
 	bool published;   /* of a relation: a publication covers it or an ancestor */
 	bool has_rows;    /* of a relation: it may have rows, in itself or a partition or child */
 	double row_count; /* of a relation: about how many; 0 when that is not known */
+	List *ancestors;  /* of a partition: oids of the partitioned tables above it, the nearest first */
 };
 
 struct Shapes {

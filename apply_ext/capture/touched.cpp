@@ -16,6 +16,7 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
 #include "catalog/pg_rewrite.h"
+#include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
@@ -45,6 +46,7 @@ constexpr DependentClass dependent_classes[] = {
     {PolicyRelationId, PolicyOidIndexId, Anum_pg_policy_oid, Anum_pg_policy_polrelid},
     {RewriteRelationId, RewriteOidIndexId, Anum_pg_rewrite_oid, Anum_pg_rewrite_ev_class},
     {ConstraintRelationId, ConstraintOidIndexId, Anum_pg_constraint_oid, Anum_pg_constraint_conrelid},
+    {StatisticExtRelationId, StatisticExtOidIndexId, Anum_pg_statistic_ext_oid, Anum_pg_statistic_ext_stxrelid},
     {AttrDefaultRelationId, AttrDefaultOidIndexId, Anum_pg_attrdef_oid, Anum_pg_attrdef_adrelid},
 };
 

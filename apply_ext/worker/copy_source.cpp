@@ -42,7 +42,16 @@ publication_array(const catalog::Subscription &subscription)
  */
 constexpr char tables_sql[] =
 	"WITH RECURSIVE entry AS ("
-	"  SELECT t.relid, p.pubviaroot, r.prattrs, pg_catalog.pg_get_expr(r.prqual, r.prrelid) AS filter"
+	"  SELECT t.relid, p.pubviaroot, pg_catalog.pg_get_expr(r.prqual, r.prrelid) AS filter,"
+	/* a list of all columns is none for the stream up to 17; compat.hpp, WholeColumnList */
+	"   CASE WHEN pg_catalog.cardinality(r.prattrs::pg_catalog.int2[]) = CASE"
+	"     WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 160000"
+	"      THEN (SELECT relnatts FROM pg_catalog.pg_class c WHERE c.oid = t.relid)"
+	"     WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 180000"
+	"      THEN (SELECT count(*) FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.relid AND a.attnum > 0 AND NOT a.attisdropped"
+	"       AND a.attgenerated = '')"
+	"     ELSE NULL END"
+	"    THEN NULL ELSE r.prattrs END AS prattrs"
 	"  FROM pg_catalog.pg_publication p CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(p.pubname::pg_catalog.text) t"
 	/* a publication of the table's schema knows no filter, even if it names the table with one */
 	"  LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = t.relid"
@@ -382,7 +391,7 @@ describe_objects(const Source &source, const catalog::Subscription &subscription
 	                           "  WHERE e.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass"
 	                           "   AND e.refobjid = (d->>'oid')::pg_catalog.oid AND a.adrelid = ANY ('{%s}'::pg_catalog.oid[]))"
 	                           " ORDER BY n",
-	                           source.extension_schema, subscription.options.ddl_classes != nullptr ? "true" : "false", array,
+	                           source.extension_schema, subscription.has_classes ? "true" : "false", array,
 	                           tables.data, array, tables.data));
 	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 

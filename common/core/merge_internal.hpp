@@ -44,6 +44,9 @@ Conversion conversion(const state::Expression &expression, const state::Relation
 const state::Column *find_column(const state::Relation &relation, AttrNumber attnum);
 const state::Column *find_column(const state::Relation &relation, std::string_view name);
 
+/* An attribute of a composite type, as CREATE TYPE and ADD ATTRIBUTE have it. */
+std::string attribute_clause(const state::Attribute &attribute);
+
 /* A column of the subscriber and the name it has at this point of the plan. */
 struct LocalColumn {
 	const state::Column *column = nullptr; /* null: added by the plan */

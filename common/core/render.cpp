@@ -1,5 +1,5 @@
 /*
- * SQL of whole objects: columns, sequences, tables.
+ * SQL of whole objects: columns, sequences, tables, types.
  */
 #include <algorithm>
 
@@ -300,6 +300,58 @@ render_create(const state::Relation &relation, const Policy &policy, int server_
 			script.after_rows.push_back(add_constraint_sql(relation, constraint));
 	replica_identity(relation, script.after_rows);
 	return script;
+}
+
+std::string
+attribute_clause(const state::Attribute &attribute)
+{
+	return sql::ident(attribute.name) + " " + attribute.type.sql +
+	       (attribute.collation.empty() ? "" : " COLLATE " + attribute.collation);
+}
+
+std::vector<std::string>
+render_create_type(const state::Type &type)
+{
+	std::string name = sql::qualified(type.name);
+	std::vector<std::string> parts, result;
+	if (type.typtype == 'e') {
+		for (const state::EnumLabel &label : type.labels)
+			parts.push_back(sql::literal(label.label));
+		return {"CREATE TYPE " + name + " AS ENUM (" + sql::join(parts, ", ") + ")"};
+	}
+	if (type.typtype == 'c') {
+		for (const state::Attribute &attribute : type.attributes)
+			parts.push_back(attribute_clause(attribute));
+		return {"CREATE TYPE " + name + " AS (" + sql::join(parts, ", ") + ")"};
+	}
+	if (type.typtype == 'd') {
+		result.push_back("CREATE DOMAIN " + name + " AS " + type.base.sql +
+		                 (type.collation.empty() ? "" : " COLLATE " + type.collation) +
+		                 (type.default_expr ? " DEFAULT " + type.default_expr->sql : "") +
+		                 (type.not_null ? " NOT NULL" : ""));
+		for (const state::Constraint &constraint : type.constraints)
+			if (constraint.type == 'c')
+				result.push_back("ALTER DOMAIN " + name + " ADD CONSTRAINT " + sql::ident(constraint.name) +
+				                 " " + constraint.definition);
+		return result;
+	}
+	/* a canonical function needs the type to be there before it */
+	if (type.typtype == 'r' && type.canonical.empty()) {
+		parts.push_back("SUBTYPE = " + type.base.sql);
+		auto more = [&](std::string_view key, const std::string &value) {
+			if (!value.empty() && sql::is_one_clause(value))
+				parts.push_back(std::string(key) + " = " + value);
+		};
+		more("SUBTYPE_OPCLASS", type.opclass);
+		more("COLLATION", type.collation);
+		/* described with its arguments, of which an option takes none; no name of a type in them has parentheses */
+		more("SUBTYPE_DIFF", type.diff.substr(0, type.diff.rfind('(')));
+		if (!type.multirange_name.empty())
+			parts.push_back("MULTIRANGE_TYPE_NAME = " +
+			                sql::qualified(type.name.schema, type.multirange_name));
+		return {"CREATE TYPE " + name + " AS RANGE (" + sql::join(parts, ", ") + ")"};
+	}
+	return {};
 }
 
 } // namespace schemasync::merge

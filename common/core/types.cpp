@@ -1,6 +1,5 @@
 /*
- * Types (enum, domain, composite, range) and schemas, by the oids of the type, its labels, constraints and
- * attributes.
+ * Types (enum, domain, composite, range), by the oids of the type, its labels, constraints and attributes.
  */
 #include <algorithm>
 
@@ -15,13 +14,6 @@ bool
 is_check(const state::Constraint &constraint)
 {
 	return constraint.type == 'c';
-}
-
-std::string
-attribute_clause(const state::Attribute &attribute)
-{
-	return sql::ident(attribute.name) + " " + attribute.type.sql +
-	       (attribute.collation.empty() ? "" : " COLLATE " + attribute.collation);
 }
 
 class TypeMerge {
@@ -579,99 +571,6 @@ merge_type(const state::Type *base, const state::Type *theirs, const state::Type
 	if ((theirs != nullptr ? theirs : base)->row_type_of)
 		return {};
 	return TypeMerge(base, theirs, ours, command, policy, facts != nullptr ? *facts : no_facts()).run();
-}
-
-Result
-merge_schema(const state::Schema *base, const state::Schema &theirs, bool exists, const Policy &policy,
-             bool base_exists)
-{
-	Result result;
-	const std::string &name = theirs.name.name;
-	if (!theirs.extension.empty()) {
-		ignore(add_operation(result, Op::ExtensionMember, sql::shown(name),
-		                     "schema " + sql::shown(name) + " of extension " + theirs.extension),
-		       "Members of an extension are changed by the extension's own scripts on each side.");
-		return result;
-	}
-	if (base != nullptr && base->name.name != name) {
-		Operation &operation =
-		    add_operation(result, Op::RenameSchema, sql::shown(name),
-		                  "schema " + sql::shown(base->name.name) + " was renamed to " + sql::shown(name));
-		if (exists && base_exists) {
-			refuse(operation, Reason::LocalNameTaken, "The subscriber has a schema of that name.");
-			teach(operation, sql::shown(name));
-		} else if (exists) {
-			satisfy(operation, "The subscriber's schema has that name.");
-		} else if (base_exists) {
-			operation.sql = {"ALTER SCHEMA " + sql::ident(base->name.name) + " RENAME TO " +
-			                 sql::ident(name)};
-		} else {
-			operation.sql = {"CREATE SCHEMA " + sql::ident(name)};
-		}
-	} else if (base == nullptr || !exists) {
-		Operation &operation = add_operation(result, Op::CreateSchema, sql::shown(name),
-		                                     "schema " + sql::shown(name) + " was created");
-		if (exists)
-			satisfy(operation, "The subscriber has this schema.");
-		else
-			operation.sql = {"CREATE SCHEMA " + sql::ident(name)};
-	}
-	if (base != nullptr && base->owner != theirs.owner && !theirs.owner.empty()) {
-		Operation &operation =
-		    add_operation(result, Op::ChangeSchemaOwner, sql::shown(name),
-		                  "owner of schema " + sql::shown(name) + " is " + sql::shown(theirs.owner));
-		if (policy.owners_same)
-			operation.sql = {"ALTER SCHEMA " + sql::ident(name) + " OWNER TO " + sql::ident(theirs.owner)};
-		else
-			ignore(operation, "The subscription has owners = subscription.");
-	}
-	apply_schema_changes(result, policy);
-	return result;
-}
-
-std::vector<std::string>
-render_create_type(const state::Type &type)
-{
-	std::string name = sql::qualified(type.name);
-	std::vector<std::string> parts, result;
-	if (type.typtype == 'e') {
-		for (const state::EnumLabel &label : type.labels)
-			parts.push_back(sql::literal(label.label));
-		return {"CREATE TYPE " + name + " AS ENUM (" + sql::join(parts, ", ") + ")"};
-	}
-	if (type.typtype == 'c') {
-		for (const state::Attribute &attribute : type.attributes)
-			parts.push_back(attribute_clause(attribute));
-		return {"CREATE TYPE " + name + " AS (" + sql::join(parts, ", ") + ")"};
-	}
-	if (type.typtype == 'd') {
-		result.push_back("CREATE DOMAIN " + name + " AS " + type.base.sql +
-		                 (type.collation.empty() ? "" : " COLLATE " + type.collation) +
-		                 (type.default_expr ? " DEFAULT " + type.default_expr->sql : "") +
-		                 (type.not_null ? " NOT NULL" : ""));
-		for (const state::Constraint &constraint : type.constraints)
-			if (is_check(constraint))
-				result.push_back("ALTER DOMAIN " + name + " ADD CONSTRAINT " + sql::ident(constraint.name) +
-				                 " " + constraint.definition);
-		return result;
-	}
-	/* a canonical function needs the type to be there before it */
-	if (type.typtype == 'r' && type.canonical.empty()) {
-		parts.push_back("SUBTYPE = " + type.base.sql);
-		auto more = [&](std::string_view key, const std::string &value) {
-			if (!value.empty() && sql::is_one_clause(value))
-				parts.push_back(std::string(key) + " = " + value);
-		};
-		more("SUBTYPE_OPCLASS", type.opclass);
-		more("COLLATION", type.collation);
-		/* described with its arguments, of which an option takes none; no name of a type in them has parentheses */
-		more("SUBTYPE_DIFF", type.diff.substr(0, type.diff.rfind('(')));
-		if (!type.multirange_name.empty())
-			parts.push_back("MULTIRANGE_TYPE_NAME = " +
-			                sql::qualified(type.name.schema, type.multirange_name));
-		return {"CREATE TYPE " + name + " AS RANGE (" + sql::join(parts, ", ") + ")"};
-	}
-	return {};
 }
 
 } // namespace schemasync::merge

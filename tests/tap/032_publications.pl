@@ -266,6 +266,29 @@ $sub->safe_psql('postgres', "SELECT schemasync_refresh('sub')");
 settle();
 compare($pub, $sub, 'refreshed', '^public\.g');
 
+# --- a list of all columns is no list for the publisher: the first row after the copy asks for no other copy
+$pub->safe_psql('postgres', q{CREATE SCHEMA listed; CREATE TABLE listed.p (k int, v text) PARTITION BY LIST (k);
+	CREATE TABLE listed.p1 PARTITION OF listed.p FOR VALUES IN (1); CREATE TABLE listed.p2 PARTITION OF listed.p FOR VALUES IN (2);
+	CREATE TABLE listed.t (id int PRIMARY KEY, v text);
+	INSERT INTO listed.p VALUES (1, 'a'); INSERT INTO listed.t VALUES (1, 'a');
+	CREATE PUBLICATION listed FOR TABLE listed.p (v, k), listed.t (id, v) WITH (publish_via_partition_root)});
+create_subscription($pub, $sub, 'listed', publications => ['listed'], args => q(options => '{"auto_refresh": false}'));
+$pub->safe_psql('postgres', q{INSERT INTO listed.p VALUES (1, 'b'), (2, 'c'); INSERT INTO listed.t VALUES (2, 'b')});
+wait_applied($pub, $sub, 'listed');
+is($sub->safe_psql('postgres', "SELECT string_agg(DISTINCT state, ' ') FROM schemasync_tables WHERE publisher_relation LIKE 'listed.%'"), 'ready', 'all columns listed: followed');
+same(rows($_), "$_ has its rows") for qw(listed.p listed.t);
+$pub->safe_psql('postgres', q{ALTER TABLE listed.t ADD u int DEFAULT 7; INSERT INTO listed.t VALUES (3, 'c', 8)});
+wait_applied($pub, $sub, 'listed');
+is(state_of('listed.t'), 'ready', 'a column that the list does not have is none of the subscription');
+$pub->safe_psql('postgres', q{ALTER TABLE listed.t DROP u; INSERT INTO listed.t VALUES (4, 'd')});
+wait_applied($pub, $sub, 'listed');
+is(state_of('listed.t'), 'ready', '... and neither is its end');
+same(rows('listed.t'), 'listed.t has its rows still');
+$pub->safe_psql('postgres', q{ALTER TABLE listed.t ADD u int DEFAULT 7; ALTER PUBLICATION listed SET TABLE listed.p, listed.t});
+wait_applied($pub, $sub, 'listed');
+is(state_of('listed.t'), 'needs_refresh', 'without a list there is one column more: copied when asked');
+$sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('listed')");
+
 # --- a filter has no effect beside the table's whole schema, neither in the copy nor in the stream
 $pub->safe_psql('postgres', q{CREATE SCHEMA whole; CREATE TABLE whole.f (id int PRIMARY KEY); INSERT INTO whole.f SELECT generate_series(1, 20);
 	CREATE PUBLICATION whole FOR TABLES IN SCHEMA whole, TABLE whole.f WHERE (id > 10); CREATE PUBLICATION part FOR TABLE whole.f WHERE (id > 15)});

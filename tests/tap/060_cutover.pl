@@ -295,16 +295,18 @@ CREATE TABLE elsewhere.bag (id int PRIMARY KEY, h hstore, o text COLLATE odd);
 CREATE TABLE wide (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE wide_1 PARTITION OF wide FOR VALUES FROM (1) TO (10);
 CREATE PUBLICATION bad FOR TABLE keyless, later, computed, hidden, elsewhere.bag, wide, good;
+CREATE PUBLICATION lists FOR TABLE good (id), later (id);
 CREATE ROLE weak LOGIN;
 GRANT SELECT ON hidden TO weak;
 ALTER EVENT TRIGGER schemasync_capture_end DISABLE;
 });
 $sub->safe_psql('health', 'CREATE TABLE good (id int PRIMARY KEY, v text); INSERT INTO good VALUES (1); CREATE TABLE wide (id int PRIMARY KEY) PARTITION BY RANGE (id)');
-$found = findings("$health user=weak", '{bad,worse}');
+$found = findings("$health user=weak", '{bad,worse,lists}');
 foreach my $expected (
 	'publisher|error|replication_role|role weak may not replicate',
 	'publisher|warn|event_triggers|event trigger schemasync_capture_end is disabled',
 	'publisher|error|publications|publication worse does not exist',
+	'publisher|error|column_lists|the publications have different column lists for table public.good',
 	'publisher|error|select_privilege|role weak may not read table public.keyless',
 	'publisher|error|row_security|row security of table public.hidden hides rows from role weak',
 	'publisher|warn|replica_identity|table public.keyless has no replica identity: UPDATE and DELETE will fail on the publisher',
@@ -317,6 +319,7 @@ foreach my $expected (
 {
 	like($found, qr/^\Q$expected\E/m, "preflight: $expected");
 }
+unlike($found, qr/column lists for table public\.later/, 'a list of all columns is none');
 my $create = "SELECT schemasync_create_subscription('bad', '$health', '{bad}')";
 my $said = error_of($create, dbname => 'health');
 (my $bare = $create) =~ s/\)$/, copy_schema => false, copy_data => false, enabled => false)/;

@@ -272,4 +272,40 @@ struct Scene {
 	}
 };
 
+/* A table that is new. */
+struct CreateScene {
+	Relation theirs = table();
+	const Relation *ours = nullptr;
+	Facts facts;
+	Policy policy;
+	Result result;
+
+	std::string
+	verdicts()
+	{
+		RelationInput input;
+		input.theirs = &theirs;
+		input.ours = ours;
+		result = merge_relation(input, {}, policy, &facts);
+		std::string out;
+		for (const Operation &operation : result.operations) {
+			out +=
+			    (out.empty() ? "" : "; ") + operation.operation + " " + std::string(name(operation.verdict));
+			if (operation.verdict == Verdict::Refuse)
+				out += " " + std::string(info(operation.reason).name);
+		}
+		return out;
+	}
+	std::string
+	sql()
+	{
+		verdicts();
+		std::string out;
+		for (const Operation &operation : result.operations)
+			for (const std::string &statement : operation.sql)
+				out += statement + ";\n";
+		return out;
+	}
+};
+
 } // namespace states
