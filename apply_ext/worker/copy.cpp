@@ -166,7 +166,7 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 
 /*
  * The same for all; in several transactions when they are many, since a local transaction keeps the locks of all tables that it makes. The
- * first one is open.
+ * first one is open. What a table needs for a moment goes with its transaction.
  */
 void
 adopt_all(const catalog::Subscription &subscription, const Source &source, Mode mode)
@@ -175,13 +175,14 @@ adopt_all(const catalog::Subscription &subscription, const Source &source, Mode 
 	int at = 0;
 
 	for (;;) {
+		MemoryContextSwitchTo(CurTransactionContext);
 		adopt_some(subscription, source, mode, &at);
+		MemoryContextSwitchTo(context);
 		if (at >= source.count)
 			return;
 		commit();
 		CHECK_FOR_INTERRUPTS();
 		begin();
-		MemoryContextSwitchTo(context);
 	}
 }
 
@@ -295,6 +296,7 @@ Source *
 begin_copy(const catalog::Subscription &subscription)
 {
 	const Choice choice = {nullptr, 0, false, false};
+	MemoryContext context = CurrentMemoryContext;
 
 	if (subscription.create_slot && subscription.copy_begun)
 		drop_own_slot(subscription);
@@ -303,9 +305,9 @@ begin_copy(const catalog::Subscription &subscription)
 		catalog::save_copy_begun(subscription.subid);
 		commit();
 	}
+	MemoryContextSwitchTo(context);
 	Source *source = open_source(subscription, slot_use(subscription), choose, &choice);
 	pg::at_point("copy_slot_made");
-	MemoryContext context = CurrentMemoryContext;
 	begin();
 	MemoryContextSwitchTo(context);
 	adopt_objects(subscription, *source, Mode::First, true);

@@ -74,8 +74,11 @@ void
 check_slot(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from)
 {
 	Rows rows = query(upstream->publisher,
-	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.current_setting('synchronous_standby_names') <> ''"
-	                           " FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
+	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.strpos(n, '*') > 0 OR"
+	                           /* a name in quotes has them doubled; that it is a part of another's costs no more than a few commits */
+	                           " pg_catalog.strpos(pg_catalog.lower(n), pg_catalog.lower(pg_catalog.replace("
+	                           "  pg_catalog.current_setting('application_name'), '\"', '\"\"'))) > 0"
+	                           " FROM pg_catalog.current_setting('synchronous_standby_names') n CROSS JOIN pg_catalog.pg_replication_slots WHERE slot_name = %s",
 	                           quote_literal_cstr(subscription.slot_name)));
 
 	expect(rows, "nv");
