@@ -66,16 +66,20 @@ all_tables()
 }
 
 /* Members of extensions are made by their extension, and are not copied either. */
-List *
-covered_tables(const Place &place)
+bool
+is_followed(List *publications, Oid relid)
 {
-	List *publications = session_publications(place.session);
+	return is_covered(publications, relid) && !OidIsValid(getExtensionOfObject(RelationRelationId, relid));
+}
+
+List *
+followed_tables(List *publications)
+{
 	List *relids = NIL;
 	ListCell *cell;
 
 	foreach(cell, all_tables())
-		if (is_covered(publications, lfirst_oid(cell)) &&
-		    !OidIsValid(getExtensionOfObject(RelationRelationId, lfirst_oid(cell))))
+		if (is_followed(publications, lfirst_oid(cell)))
 			relids = lappend_oid(relids, lfirst_oid(cell));
 	return relids;
 }
@@ -114,20 +118,23 @@ append_table(StringInfo out, Oid relid)
 void
 append_published(const Place &place, StringInfo out)
 {
-	List *covered = covered_tables(place);
-	List *all = list_copy(covered);
+	List *publications = session_publications(place.session);
+	List *above = NIL;
 	ListCell *cell;
 
 	json::begin_array(out, "published");
-	foreach(cell, covered)
+	foreach(cell, followed_tables(publications)) {
 		append_table(out, lfirst_oid(cell));
+		above = list_concat_unique_oid(above, parents_of(lfirst_oid(cell)));
+	}
 	json::end_array(out);
 	/* grows as it is read: parents of parents */
-	for (int i = 0; i < list_length(all); i++)
-		all = list_concat_unique_oid(all, parents_of(list_nth_oid(all, i)));
+	for (int i = 0; i < list_length(above); i++)
+		above = list_concat_unique_oid(above, parents_of(list_nth_oid(above, i)));
 	json::begin_array(out, "above");
-	foreach(cell, list_difference_oid(all, covered))
-		append_table(out, lfirst_oid(cell));
+	foreach(cell, above)
+		if (!is_followed(publications, lfirst_oid(cell)))
+			append_table(out, lfirst_oid(cell));
 	json::end_array(out);
 }
 

@@ -301,15 +301,15 @@ is_describable(Oid relid)
 	return describable;
 }
 
-RelationMembership
-read_membership_of(Oid relid)
+/*
+ * Whether a publication that is not of all tables names the relation, or its schema. Asked of the row itself: the caches that GetRelationPublications()
+ * makes, a list for each relation, are searched one after the other before 18.
+ */
+bool
+names_relation(const Publication *publication, Oid relid)
 {
-	return RelationMembership{
-	    .publications = pg::compat::publications_of(relid),
-	    .schema_publications = GetSchemaPublications(get_rel_namespace(relid)),
-	    .is_partition = get_rel_relispartition(relid),
-	    .relkind = get_rel_relkind(relid),
-	};
+	return SearchSysCacheExists2(PUBLICATIONRELMAP, ObjectIdGetDatum(relid), ObjectIdGetDatum(publication->oid)) ||
+	       SearchSysCacheExists2(PUBLICATIONNAMESPACEMAP, ObjectIdGetDatum(get_rel_namespace(relid)), ObjectIdGetDatum(publication->oid));
 }
 
 } // namespace
@@ -317,7 +317,14 @@ read_membership_of(Oid relid)
 RelationMembership
 read_membership(Relation relation)
 {
-	return read_membership_of(RelationGetRelid(relation));
+	Oid relid = RelationGetRelid(relation);
+
+	return RelationMembership{
+		.publications = pg::compat::publications_of(relid),
+		.schema_publications = GetSchemaPublications(get_rel_namespace(relid)),
+		.is_partition = get_rel_relispartition(relid),
+		.relkind = get_rel_relkind(relid),
+	};
 }
 
 List *
@@ -388,13 +395,25 @@ bool
 is_covered(List *publications, Oid relid)
 {
 	ListCell *cell;
+	ListCell *above;
 
 	if (!is_describable(relid))
 		return false;
-	RelationMembership membership = read_membership_of(relid);
-	foreach(cell, publications)
-		if (find_target(static_cast<const Publication *>(lfirst(cell)), relid, membership).published)
+	bool is_partition = get_rel_relispartition(relid);
+	List *ancestors = is_partition ? get_partition_ancestors(relid) : NIL;
+	foreach(cell, publications) {
+		auto *publication = static_cast<const Publication *>(lfirst(cell));
+		if (publication->alltables) {
+			if (!pg::compat::is_excluded(publication, relid, is_partition))
+				return true;
+			continue;
+		}
+		if (names_relation(publication, relid))
 			return true;
+		foreach(above, ancestors)
+			if (names_relation(publication, lfirst_oid(above)))
+				return true;
+	}
 	return false;
 }
 

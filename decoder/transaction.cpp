@@ -17,7 +17,7 @@ namespace {
 bool
 has_origin(const ReorderBufferTXN *txn)
 {
-	return txn->origin_id != pg::compat::invalid_origin;
+	return txn->origin_id != pg::compat::invalid_origin && txn->origin_id != pg::compat::unnamed_origin;
 }
 
 /*

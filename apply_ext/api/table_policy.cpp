@@ -28,7 +28,8 @@ constexpr char set_sql[] =
 	" SELECT publisher_oid FROM schemasync.relation WHERE subid = $1 AND relid = $2 AND state <> 'removed'"
 	" UNION SELECT r.publisher_oid FROM schemasync.relation r JOIN tree t"
 	"  ON r.subid = $1 AND r.base::json->>'partition_bound' IS NOT NULL AND (r.base::json->'parents'->0->>'oid')::oid = t.publisher_oid)"
-	" UPDATE schemasync.relation r SET options = jsonb_strip_nulls(r.options || $3) FROM tree"
+	" UPDATE schemasync.relation r SET options = jsonb_strip_nulls(r.options || $3),"
+	"  adopt = r.adopt OR r.options->'ddl_classes' IS DISTINCT FROM jsonb_strip_nulls(r.options || $3)->'ddl_classes' FROM tree"
 	" WHERE r.subid = $1 AND r.publisher_oid = tree.publisher_oid";
 
 void

@@ -5,12 +5,16 @@
 
 #include "core/definition.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/apply/local_state.hpp"
+#include "apply_ext/catalog/object.hpp"
 
 #include "pg/guard.hpp"
 
@@ -25,11 +29,28 @@ namespace {
 
 using Documents = std::vector<state::Document<state::Definition>>;
 
-/* Those of the classes that the subscription names. */
+/* Whether nothing is known of the object yet. What is said of an object (a comment, privileges) is as new as that. */
+bool
+is_new(const SchemaWork &work, const state::Definition &definition, std::set<std::pair<std::string, Oid>> &found)
+{
+	const std::pair<std::string, Oid> object{definition.catalog, definition.oid};
+
+	if (definition.object_class == "comments" || definition.object_class == "privileges")
+		return found.count(object) > 0;
+	const auto *row = pg::call(
+	    [&] { return catalog::load_object(work.subscription.subid, definition.catalog.c_str(), definition.oid); });
+	if (row != nullptr)
+		return false;
+	found.insert(object);
+	return true;
+}
+
+/* Those that are wanted of the classes that the subscription, or the table that they lie on, names. */
 Documents
-read_followed(SchemaWork &work, const char *const *texts, int count)
+read_followed(SchemaWork &work, const char *const *texts, int count, const Adopted &which)
 {
 	Documents documents;
+	std::set<std::pair<std::string, Oid>> found;
 
 	for (int i = 0; i < count; i++) {
 		auto parsed = state::parse_definition(texts[i]);
@@ -40,7 +61,12 @@ read_followed(SchemaWork &work, const char *const *texts, int count)
 				                errdetail("%s: %s", error->where.c_str(), error->what.c_str())));
 			});
 		auto &definition = std::get<state::Definition>(parsed);
-		if (!follows_class(work, definition.object_class))
+		if (!which.all && (definition.of_table == 0
+		                       ? !is_new(work, definition, found)
+		                       : std::find(which.tables, which.tables + which.count, definition.of_table) ==
+		                             which.tables + which.count))
+			continue;
+		if (!follows_class(work, definition.object_class, definition.of_table))
 			continue;
 		check_fragments(definition, work.unknown_syntax);
 		documents.push_back({std::move(definition), texts[i]});
@@ -83,11 +109,16 @@ adopt(SchemaWork &work, const state::Document<state::Definition> &theirs, std::s
 	}
 }
 
+struct Misfit {
+	merge::Operation operation;
+	std::string why;
+};
+
 /* Makes what can be made, in as many rounds as help; then says what could not. */
-std::vector<std::string>
+std::vector<Misfit>
 adopt_all(SchemaWork &work, Documents documents)
 {
-	std::vector<std::string> misfits;
+	std::vector<Misfit> misfits;
 
 	for (bool last = false; !documents.empty();) {
 		Documents left;
@@ -97,7 +128,14 @@ adopt_all(SchemaWork &work, Documents documents)
 			std::string misfit;
 			work.changes.clear();
 			if (!adopt(work, document, &misfit)) {
-				misfits.push_back(misfit);
+				merge::Operation operation;
+				operation.op = merge::Op::CreateObject;
+				operation.operation = std::string(merge::info(operation.op).code);
+				operation.object_type = document.value.type;
+				operation.object_identity = document.value.identity;
+				operation.verdict = Verdict::Ignore;
+				operation.detail = "It was there before it was followed, and could not be made here: " + misfit;
+				misfits.push_back({std::move(operation), std::move(misfit)});
 				left.push_back(std::move(document));
 			}
 		}
@@ -113,12 +151,16 @@ adopt_all(SchemaWork &work, Documents documents)
 
 void
 adopt_definitions(const catalog::Subscription &subscription, const char *const *texts, int count, bool before_tables,
-                  XLogRecPtr position, bool strict)
+                  XLogRecPtr position, bool strict, const Adopted &which)
 {
 	pg::entry([&] {
-		const Boundary boundary{position, GetCurrentTimestamp(), InvalidTransactionId, 0};
+		const Boundary boundary{.commit_lsn = position,
+		                        .commit_time = GetCurrentTimestamp(),
+		                        .xid = InvalidTransactionId,
+		                        .ordinal = 0,
+		                        .pass = strict ? Pass::Copy : Pass::Beside};
 		SchemaWork work(subscription, boundary, {});
-		Documents documents = read_followed(work, texts, count);
+		Documents documents = read_followed(work, texts, count, which);
 
 		if (before_tables) {
 			std::erase_if(documents, [](const auto &document) {
@@ -136,18 +178,22 @@ adopt_definitions(const catalog::Subscription &subscription, const char *const *
 			for (const auto &document : documents)
 				if (document.value.object_class == "views")
 					ensure_schema(work, document.value.name.schema);
-		const std::vector<std::string> misfits = adopt_all(work, std::move(documents));
+		std::vector<Misfit> misfits = adopt_all(work, std::move(documents));
 		if (misfits.empty())
 			return;
 		std::string lines;
-		for (const std::string &misfit : misfits)
-			lines += (lines.empty() ? "" : "\n") + misfit;
+		for (const Misfit &misfit : misfits) {
+			lines += (lines.empty() ? "" : "\n") + misfit.why;
+			if (!strict)
+				record_history(work, misfit.operation, "", 0);
+		}
 		pg::call([&] {
 			ereport(strict ? ERROR : WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			                errmsg("objects of the classes that subscription \"%s\" follows cannot be made here",
 			                       subscription.name),
 			                errdetail("%s", lines.c_str()),
-			                errhint("Make what is missing, or take the class out of the option ddl_classes; the copy goes on by itself.")));
+			                errhint("%s", strict ? "Make what is missing, or take the class out of the option ddl_classes; the copy goes on by itself."
+			                                    : "Make them by hand; the next change of each on the publisher brings it too.")));
 		});
 	});
 }

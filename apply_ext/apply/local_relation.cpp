@@ -124,7 +124,7 @@ build(LocalRelations *relations, LocalRelation *local)
 
 	if (local->context == nullptr)
 		local->context =
-		    AllocSetContextCreate(relations->context, "schemasync local relation", ALLOCSET_DEFAULT_SIZES);
+		    AllocSetContextCreate(relations->context, "schemasync local relation", ALLOCSET_SMALL_SIZES);
 	else
 		MemoryContextReset(local->context);
 	MemoryContext saved = MemoryContextSwitchTo(local->context);

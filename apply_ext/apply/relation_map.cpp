@@ -299,7 +299,7 @@ build_mapping(Session *session, Target *target)
 	close_lookups(session->relations->locals);
 	if (target->mapping == nullptr)
 		target->mapping = AllocSetContextCreate(session->relations->context, "schemasync relation mapping",
-		                                        ALLOCSET_DEFAULT_SIZES);
+		                                        ALLOCSET_SMALL_SIZES);
 	else
 		MemoryContextReset(target->mapping);
 	target->view = nullptr;

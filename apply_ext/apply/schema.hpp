@@ -150,15 +150,23 @@ void finish_created(const catalog::Subscription &subscription, Oid publisher_oid
 /* Its foreign keys, those that can be added by now. */
 void finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid);
 
+/* Of which objects adopt_definitions() is to see to: all, or what lies on some tables (the publisher's oids) and what is not known. */
+struct Adopted {
+	bool all;
+	const Oid *tables;
+	int count;
+};
+
 /*
  * The same for the objects of the classes that ddl_classes names: makes what is missing when the schema is copied, and remembers which
  * object here is which of the publisher's. What is here already stays as it is until its next change on the publisher.
  *
  * texts:         DEFINITIONs (docs/wire.md), in an order in which they can be made
  * before_tables: only what tables may need, as far as it can be made by now
- * strict:        what cannot be made is an ERROR with one line each; else it is left to the stream
+ * strict:        what cannot be made is an ERROR with one line each; else a WARNING, and a row of history for each: the stream
+ *                brings it when it is changed
  */
 void adopt_definitions(const catalog::Subscription &subscription, const char *const *texts, int count,
-                       bool before_tables, XLogRecPtr position, bool strict);
+                       bool before_tables, XLogRecPtr position, bool strict, const Adopted &which);
 
 } // namespace schemasync::apply

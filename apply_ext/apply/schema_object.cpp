@@ -129,6 +129,13 @@ is_followed_class(const std::string &class_name, const std::string &type)
 	       class_name == "pg_attrdef" || class_name == "pg_attribute";
 }
 
+/* What a command on a publication touches: the tables that come and go with it have lines of their own. */
+bool
+is_publication_class(const std::string &class_name)
+{
+	return class_name.starts_with("pg_publication");
+}
+
 /* The opt-in class that a command on the object belongs to. */
 std::string
 class_of_touched(const SchemaWork &work, const merge::TouchedObject &object)
@@ -309,7 +316,8 @@ record_ignored(SchemaWork &work)
 				record_ignored_object(work, object.type, object.identity, "member of an extension");
 		} else if (!object_class.empty() && !follows_class(work, object_class))
 			record_ignored_object(work, object.type, object.identity, not_followed(object_class).c_str());
-		else if (object_class.empty() && !is_followed_class(object.class_name, object.type))
+		else if (object_class.empty() && !is_followed_class(object.class_name, object.type) &&
+		         !is_publication_class(object.class_name))
 			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
 		else if (!object_class.empty() && object.oid != 0)
@@ -324,7 +332,7 @@ record_ignored(SchemaWork &work)
 		/* default privileges that are again those of the server */
 		if (object.class_name == "pg_default_acl" && work.command.tag == "ALTER DEFAULT PRIVILEGES")
 			continue;
-		if (merge::is_rule_of_view(object) || (!object_class.empty() && work.told.count(object.oid) > 0))
+		if (is_publication_class(object.class_name) || merge::is_rule_of_view(object) || (!object_class.empty() && work.told.count(object.oid) > 0))
 			continue;
 		if (!object_class.empty() && !follows_class(work, object_class)) {
 			if (object.original || object.normal)

@@ -116,8 +116,11 @@ follow(SchemaWork &work, const state::Name &name, const catalog::RelationRow *ro
 	constexpr char what[] = "is published now";
 	const char *state = nullptr;
 
-	if (row != nullptr)
-		return copy_again(work, Op::PublishTable, name, what);
+	if (row != nullptr) {
+		copy_again(work, Op::PublishTable, name, what);
+		pg::call([&] { catalog::mark_adoption(work.subscription.subid, name.oid); });
+		return;
+	}
 	for (;;) {
 		merge::Operation operation = make_operation(Op::PublishTable, name, what);
 		if (decide(work, operation, name.oid, &state) != Progress::Again)
@@ -239,8 +242,11 @@ save_waiting_tables(std::int64_t subid)
 		const catalog::RelationRow *row = catalog::load_relation(subid, waiting_rows[i].publisher_oid);
 		if (row == nullptr)
 			catalog::save_relation(subid, &waiting_rows[i]);
-		else if (!is_waiting(*row))
+		else if (!is_waiting(*row)) {
 			catalog::set_waiting(subid, row->publisher_oid, "init");
+			if (is_removed(*row))
+				catalog::mark_adoption(subid, row->publisher_oid);
+		}
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();

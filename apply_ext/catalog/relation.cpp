@@ -184,6 +184,41 @@ set_waiting(std::int64_t subid, Oid publisher_oid, const char *state)
 	end_internal(internal);
 }
 
+void
+mark_adoption(std::int64_t subid, Oid publisher_oid)
+{
+	Internal internal = begin_internal();
+
+	run("UPDATE schemasync.relation SET adopt = true WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(publisher_oid)});
+	end_internal(internal);
+}
+
+Oid *
+load_adoptions(std::int64_t subid, int *count)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Internal internal = begin_internal();
+	std::uint64_t rows = run("SELECT publisher_oid FROM schemasync.relation WHERE subid = $1 AND adopt AND relid <> 0 AND state <> 'removed'",
+	                         {as_int8(subid)});
+	auto *oids = static_cast<Oid *>(MemoryContextAlloc(caller, sizeof(Oid) * (rows + 1)));
+
+	for (std::uint64_t i = 0; i < rows; i++)
+		oids[i] = result_oid(i, 1);
+	*count = static_cast<int>(rows);
+	end_internal(internal);
+	return oids;
+}
+
+void
+end_adoptions(std::int64_t subid, const Oid *oids, int count)
+{
+	Internal internal = begin_internal();
+
+	for (int i = 0; i < count; i++)
+		run("UPDATE schemasync.relation SET adopt = false WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(oids[i])});
+	end_internal(internal);
+}
+
 Oid *
 load_created(std::int64_t subid, int *count)
 {

@@ -64,6 +64,12 @@ void set_waiting(std::int64_t subid, Oid publisher_oid, const char *state);
 /* Whether a table is to be copied, is being copied, or has to catch up with the stream. */
 bool is_any_copying(std::int64_t subid);
 
+/* What is of the opt-in classes and lies on the table is to be made, or found, here with the next copy. */
+void mark_adoption(std::int64_t subid, Oid publisher_oid);
+/* The tables that are marked so: their publisher's oids, palloc'd. */
+Oid *load_adoptions(std::int64_t subid, int *count);
+void end_adoptions(std::int64_t subid, const Oid *oids, int count);
+
 /* The tables that were made by a copy and lack something yet: their publisher's oids, parents first, palloc'd. */
 Oid *load_created(std::int64_t subid, int *count);
 

@@ -28,7 +28,8 @@ constexpr char load_sql[] =
 	"SELECT name, owner, conninfo, publications, slot_name, create_slot, copy_schema, coalesce(refresh_copy, copy_data), enabled, drain, drain_lsn,"
 	" skip_lsn, CASE WHEN copied OR state = 'refused' THEN state ELSE 'init' END, system_identifier, schema_changes,"
 	" options::text, copy_begun, refresh, coalesce(refresh_copy, true), objects_adopted, refresh_copy IS NOT NULL,"
-	" EXISTS (SELECT FROM schemasync.relation r WHERE r.subid = subscription.subid AND r.options->>'rewrites' = 'carry')"
+	" EXISTS (SELECT FROM schemasync.relation r WHERE r.subid = subscription.subid AND r.options->>'rewrites' = 'carry'),"
+	" options->'ddl_classes' IS NOT NULL OR EXISTS (SELECT FROM schemasync.relation r WHERE r.subid = subscription.subid AND r.options ? 'ddl_classes')"
 	" FROM schemasync.subscription WHERE subid = $1";
 
 bool
@@ -90,6 +91,7 @@ fill(Subscription *subscription, MemoryContext context)
 	subscription->objects_adopted = flag(20);
 	subscription->refreshing = flag(21);
 	subscription->table_carries = flag(22);
+	subscription->has_classes = flag(23);
 }
 
 /* Whether the extension is in this database, so that its tables may be named. */
@@ -184,6 +186,7 @@ save_copied(std::int64_t subid)
 	run("UPDATE schemasync.subscription SET copied = true, objects_adopted = true, create_slot = false, copy_begun = false, refresh_copy = NULL, state = 'ready',"
 	    " state_since = clock_timestamp(), last_error = NULL WHERE subid = $1",
 	    {as_int8(subid)});
+	run("UPDATE schemasync.relation SET adopt = false WHERE subid = $1 AND adopt", {as_int8(subid)});
 	end_internal(internal);
 }
 

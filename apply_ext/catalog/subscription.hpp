@@ -57,6 +57,7 @@ struct Subscription {
 	bool copy_begun; /* create_slot, and an interrupted copy may have made it already */
 	bool objects_adopted; /* those that ddl_classes names now */
 	bool table_carries;   /* rewrites = carry is set for a table */
+	bool has_classes;     /* ddl_classes is set for it or for a table */
 	bool refreshing;      /* the copy is that of schemasync_refresh */
 	XLogRecPtr drain_lsn, skip_lsn;
 	const char *state; /* the lasting part: init until the initial copy is done, then ready, refused, failed, drained */

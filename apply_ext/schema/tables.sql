@@ -53,8 +53,13 @@ CREATE TABLE schemasync.relation (
 	resync boolean NOT NULL DEFAULT false, -- the copy first empties the table, in the same transaction
 	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
 	created boolean NOT NULL DEFAULT false, -- made by the initial copy: indexes and constraints still follow the rows
+	adopt boolean NOT NULL DEFAULT false,  -- what is of the opt-in classes and lies on it is still to be made, or found, here
 	PRIMARY KEY (subid, publisher_oid)
 );
+-- What is asked after every schema change must not read the rows of all tables: which are being copied, and whose a local table is.
+CREATE INDEX relation_copied ON schemasync.relation (subid, state) WHERE state <> 'ready';
+CREATE INDEX relation_local ON schemasync.relation (relid);
+CREATE INDEX relation_name ON schemasync.relation (subid, publisher_schema, publisher_name);
 
 -- Bases of the other kinds of objects: types, schemas.
 CREATE TABLE schemasync.object (

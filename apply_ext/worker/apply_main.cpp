@@ -171,7 +171,7 @@ reopen_stream(Session *session)
 void
 end_drained(Session *session)
 {
-	advance_idle(&session->progress, true);
+	(void) advance_idle(&session->progress, Haste::Now);
 	flush_commits(&session->progress);
 	send_feedback(&session->progress, &session->upstream, true, true, false);
 	pg::at_point("drained");
@@ -272,8 +272,9 @@ rest(Session *session)
 
 	XLogRecPtr wanted = wanted_position(session);
 	bool hurry = wanted > progress->told_flush;
+	long early = 0;
 	if (idle && !session->catch_up.active)
-		advance_idle(progress, hurry || session->upstream.is_awaited);
+		early = advance_idle(progress, hurry ? Haste::Now : session->upstream.is_awaited ? Haste::Publisher : Haste::None);
 	if (hurry && idle)
 		flush_commits(progress);
 	send_feedback(progress, &session->upstream, idle, false, false);
@@ -283,6 +284,8 @@ rest(Session *session)
 
 	MemoryContextReset(session->message);
 	long timeout = hurry ? short_nap : progress->count > 0 ? Min(WalWriterDelay, nap) : nap;
+	if (early > 0)
+		timeout = Min(timeout, early);
 	if (idle && session->running) {
 		pgstat_report_activity(STATE_IDLE, nullptr);
 		session->running = false;
@@ -318,7 +321,7 @@ open_frame(Session *session, std::string_view data, std::string_view *message)
 	if (frame.reply_requested) {
 		/* as one that is being shut down does, which waits until it has heard of everything */
 		if (is_idle(session) && !session->catch_up.active) {
-			advance_idle(progress, true);
+			(void) advance_idle(progress, Haste::Now);
 			flush_commits(progress);
 		}
 		send_feedback(progress, &session->upstream, is_idle(session), true, false);

@@ -68,7 +68,8 @@ load_due(std::int64_t subid)
 	run("UPDATE schemasync.relation SET state = 'init' WHERE subid = $1 AND state = 'copying'", {as_int8(subid)});
 	run_latest("SELECT count(*) FILTER (WHERE r.state = 'init') + CASE WHEN s.refresh THEN 1 ELSE 0 END,"
 	           " count(*) FILTER (WHERE r.state = 'catchup'), min(r.sync_lsn) FILTER (WHERE r.state = 'catchup')"
-	           " FROM schemasync.subscription s LEFT JOIN schemasync.relation r USING (subid) WHERE s.subid = $1 GROUP BY s.refresh",
+	           " FROM schemasync.subscription s LEFT JOIN schemasync.relation r ON r.subid = s.subid AND r.state IN ('init', 'catchup')"
+	           " WHERE s.subid = $1 GROUP BY s.refresh",
 	           {as_int8(subid)});
 	if (SPI_processed == 1)
 		due = {result_int8(0, 1), result_int8(0, 2), result_lsn(0, 3)};

@@ -154,6 +154,10 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 		types[ntypes++] = static_cast<const char *>(lfirst(cell));
 	apply::adopt_states(subscription, types, first == 0 ? ntypes : 0, states, may_miss, count, subscription.copy_schema, source.position,
 	                    subscription.copy_data || mode == Mode::Beside ? "init" : "ready");
+	for (int i = first; mode != Mode::First && i < *at; i++) {
+		if (source.tables[i].state != nullptr)
+			catalog::mark_adoption(subscription.subid, source.tables[i].oid);
+	}
 	for (int i = first; subscription.copy_data && mode != Mode::Beside && i < *at; i++) {
 		if (source.tables[i].state != nullptr && !has_rows_of_its_own(source.tables[i]))
 			set_table_state(subscription, source.tables[i].oid, "ready", InvalidXLogRecPtr, 0);
@@ -162,7 +166,7 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 
 /*
  * The same for all; in several transactions when they are many, since a local transaction keeps the locks of all tables that it makes. The
- * first one is open.
+ * first one is open. What a table needs for a moment goes with its transaction.
  */
 void
 adopt_all(const catalog::Subscription &subscription, const Source &source, Mode mode)
@@ -171,34 +175,53 @@ adopt_all(const catalog::Subscription &subscription, const Source &source, Mode 
 	int at = 0;
 
 	for (;;) {
+		MemoryContextSwitchTo(CurTransactionContext);
 		adopt_some(subscription, source, mode, &at);
+		MemoryContextSwitchTo(context);
 		if (at >= source.count)
 			return;
 		commit();
 		CHECK_FOR_INTERRUPTS();
 		begin();
-		MemoryContextSwitchTo(context);
 	}
+}
+
+bool
+has_new_tables(const Source &source)
+{
+	for (int i = 0; i < source.count; i++) {
+		if (source.tables[i].state != nullptr)
+			return true;
+	}
+	return false;
 }
 
 /*
  * Sequences of their own and what the option ddl_classes names: they, functions and extensions before the tables that may need them, everything when the rows are there. A refresh
- * does so only after the option was changed; its snapshot is ahead of the stream, which brings what cannot be made yet.
+ * does so only after the option was changed; its snapshot is ahead of the stream, which brings what cannot be made yet. Later copies see to what lies on
+ * tables that they take in, or that got a ddl_classes of their own, and to what nothing is known of.
  */
 void
-adopt_objects(const catalog::Subscription &subscription, const Source &source, bool before_tables)
+adopt_objects(const catalog::Subscription &subscription, const Source &source, Mode mode, bool before_tables)
 {
+	bool all = !subscription.objects_adopted && (mode != Mode::Beside || subscription.refresh);
+	apply::Adopted which = {all, nullptr, 0};
 	int count = 0;
 
-	if (subscription.objects_adopted)
-		return;
-	if (before_tables) {
+	if (!all) {
+		which.tables = catalog::load_adoptions(subscription.subid, &which.count);
+		if (before_tables ? !has_new_tables(source) : which.count == 0)
+			return;
+	}
+	if (before_tables && all) {
 		const char **types = describe_types(source, subscription, &count);
 		apply::adopt_types(subscription, types, count, subscription.copy_schema);
 	}
 	const char **texts = describe_objects(source, subscription, &count);
 	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,
-	                         !subscription.refreshing);
+	                         all && mode != Mode::Beside && !subscription.refreshing, which);
+	if (!before_tables)
+		catalog::end_adoptions(subscription.subid, which.tables, which.count);
 }
 
 int
@@ -273,6 +296,7 @@ Source *
 begin_copy(const catalog::Subscription &subscription)
 {
 	const Choice choice = {nullptr, 0, false, false};
+	MemoryContext context = CurrentMemoryContext;
 
 	if (subscription.create_slot && subscription.copy_begun)
 		drop_own_slot(subscription);
@@ -281,12 +305,12 @@ begin_copy(const catalog::Subscription &subscription)
 		catalog::save_copy_begun(subscription.subid);
 		commit();
 	}
+	MemoryContextSwitchTo(context);
 	Source *source = open_source(subscription, slot_use(subscription), choose, &choice);
 	pg::at_point("copy_slot_made");
-	MemoryContext context = CurrentMemoryContext;
 	begin();
 	MemoryContextSwitchTo(context);
-	adopt_objects(subscription, *source, true);
+	adopt_objects(subscription, *source, Mode::First, true);
 	set_origin(subscription, source->position);
 	save_slot_made(subscription.subid);
 	adopt_all(subscription, *source, Mode::First);
@@ -312,6 +336,8 @@ resume_copy(const catalog::Subscription &subscription)
 	begin();
 	MemoryContextSwitchTo(context);
 	give_up_unpublished(subscription, *source, choice.known, choice.count);
+	if (subscription.objects_adopted)
+		adopt_objects(subscription, *source, Mode::Resumed, true);
 	adopt_all(subscription, *source, Mode::Resumed);
 	if (subscription.options.two_phase)
 		save_snapshot(subscription, *source);
@@ -399,11 +425,12 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 		give_up_unpublished(subscription, source, choice.known, choice.count);
 	for (int i = 0; subscription.refresh && i < source.count; i++) {
 		const Known *one = find_known(choice.known, choice.count, source.tables[i].oid);
-		if (one != nullptr && one->removed)
-			set_waiting(subscription.subid, one->publisher_oid, "init");
+		if (one == nullptr || !one->removed)
+			continue;
+		set_waiting(subscription.subid, one->publisher_oid, "init");
+		mark_adoption(subscription.subid, one->publisher_oid);
 	}
-	if (subscription.refresh)
-		adopt_objects(subscription, source, true);
+	adopt_objects(subscription, source, Mode::Beside, true);
 	adopt_all(subscription, source, Mode::Beside);
 	Internal internal = begin_internal();
 	run("UPDATE schemasync.subscription SET refresh = false, refresh_copy = NULL WHERE subid = $1 AND refresh", {as_int8(subscription.subid)});
@@ -456,12 +483,11 @@ copy_beside(const catalog::Subscription &subscription)
 	adopt_beside(subscription, *source, choice);
 	pg::at_point("beside_adopted");
 	(void) copy_pending(subscription, source, Mode::Beside, context);
-	if (subscription.refresh && !subscription.objects_adopted) {
-		begin();
-		adopt_objects(subscription, *source, false);
+	begin();
+	adopt_objects(subscription, *source, Mode::Beside, false);
+	if (subscription.refresh && !subscription.objects_adopted)
 		catalog::save_objects_adopted(subscription.subid);
-		commit();
-	}
+	commit();
 	close_source(source);
 	MemoryContextSwitchTo(saved);
 	MemoryContextDelete(context);
@@ -486,7 +512,7 @@ initial_copy(const catalog::Subscription &subscription)
 
 	begin();
 	MemoryContextSwitchTo(context);
-	adopt_objects(subscription, *source, false);
+	adopt_objects(subscription, *source, resumed ? Mode::Resumed : Mode::First, false);
 	commit();
 	close_source(source);
 	pg::at_point("copy_end");

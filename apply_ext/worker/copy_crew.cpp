@@ -271,6 +271,7 @@ void
 work(Hand *hand)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy worker", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext saved = CurrentMemoryContext;
 
 	hand->reading = AllocSetContextCreate(context, "schemasync reader", ALLOCSET_DEFAULT_SIZES);
 	hand->work = AllocSetContextCreate(context, "schemasync copied tables", ALLOCSET_DEFAULT_SIZES);
@@ -290,6 +291,8 @@ work(Hand *hand)
 	}
 	if (hand->reader != nullptr)
 		close_reader(hand->reader);
+	/* (that of the last tables is one below it) */
+	MemoryContextSwitchTo(saved);
 	MemoryContextDelete(context);
 }
 

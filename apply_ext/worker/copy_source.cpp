@@ -391,7 +391,7 @@ describe_objects(const Source &source, const catalog::Subscription &subscription
 	                           "  WHERE e.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass"
 	                           "   AND e.refobjid = (d->>'oid')::pg_catalog.oid AND a.adrelid = ANY ('{%s}'::pg_catalog.oid[]))"
 	                           " ORDER BY n",
-	                           source.extension_schema, subscription.options.ddl_classes != nullptr ? "true" : "false", array,
+	                           source.extension_schema, subscription.has_classes ? "true" : "false", array,
 	                           tables.data, array, tables.data));
 	const char **texts = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
 

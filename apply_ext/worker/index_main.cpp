@@ -14,6 +14,7 @@
 
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/injection.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -145,6 +146,7 @@ note_index(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *
 	const catalog::IndexBuild *build = begun;
 	begun = nullptr;
 	catalog::save_begun_index(start.subid, build, objectId);
+	pg::at_point("index_noted");
 }
 
 void
@@ -294,6 +296,7 @@ begin_build(const catalog::IndexBuild *build)
 	begin();
 	catalog::begin_index_build(start.subid, build);
 	commit();
+	pg::at_point("index_begun");
 }
 
 void
@@ -390,7 +393,9 @@ build_index(const catalog::Subscription &subscription, const catalog::IndexBuild
 		begun = build;
 		run_command(plan.sql[0].c_str(), owner);
 		begun = nullptr;
+		pg::at_point("index_built");
 		end_build(build, "Built by the index worker.");
+		pg::at_point("index_ended");
 	});
 }
 

@@ -19,6 +19,27 @@ namespace schemasync::worker {
 
 namespace {
 
+/*
+ * How long the last commit without rows must be ago before the next, ms. Such a commit is news of its own (72 bytes) for a publisher that subscribes to
+ * this server, and its answer to that is news for this one: what is not much more than that may be nothing else, and is answered less often.
+ */
+int
+idle_pause(XLogRecPtr news, Haste haste, int interval)
+{
+	constexpr XLogRecPtr much = 1024 * 1024, answers = 256, answer = 80; /* bytes; answers: with what the server itself writes now and then */
+	constexpr int soon = 200, at_once = 10;                              /* ms */
+
+	switch (haste) {
+	case Haste::Now:
+		return 0;
+	case Haste::Publisher:
+		return news <= answer ? soon : at_once;
+	case Haste::None:
+		break;
+	}
+	return news > much ? soon : news <= answers ? 6 * interval : interval;
+}
+
 // ---- leaves: may ereport; plain data only ----
 
 /* Forgets the commits that are durable. returns: the publisher's position up to which they are; 0 when there
@@ -95,19 +116,20 @@ remember_commit(Progress *progress, XLogRecPtr remote_end)
 	progress->committed = true;
 }
 
-void
-advance_idle(Progress *progress, bool awaited)
+long
+advance_idle(Progress *progress, Haste haste)
 {
-	constexpr XLogRecPtr much = 1024 * 1024; /* bytes */
-	constexpr int seldom = 10000, soon = 200; /* ms */
+	constexpr int seldom = 10000; /* ms */
 	TimestampTz now = GetCurrentTimestamp();
 	XLogRecPtr reached = current_progress();
 
 	if (progress->received <= reached)
-		return;
+		return 0;
 	int interval = wal_receiver_status_interval > 0 ? wal_receiver_status_interval * 1000 : seldom;
-	if (!awaited && !TimestampDifferenceExceeds(progress->advanced_at, now, progress->received - reached > much ? soon : interval))
-		return;
+	long left = TimestampDifferenceMilliseconds(
+	    now, TimestampTzPlusMilliseconds(progress->advanced_at, idle_pause(progress->received - reached, haste, interval)));
+	if (left > 0)
+		return left;
 	MemoryContext saved = CurrentMemoryContext;
 	bool committed = progress->committed;
 	progress->advanced_at = now;
@@ -120,6 +142,7 @@ advance_idle(Progress *progress, bool awaited)
 	MemoryContextSwitchTo(saved);
 	remember_commit(progress, progress->received);
 	progress->committed = committed;
+	return 0;
 }
 
 void

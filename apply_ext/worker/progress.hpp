@@ -54,12 +54,21 @@ void set_origin_position(XLogRecPtr remote_end, TimestampTz committed_at);
 /* To be called after that commit. */
 void remember_commit(Progress *progress, XLogRecPtr remote_end);
 
+/* Who waits for the publisher to hear how far this server is. */
+enum class Haste {
+	None,
+	Publisher, /* commits there may (synchronous_standby_names) */
+	Now,       /* somebody here, or a publisher that is being shut down */
+};
+
 /*
  * Takes the origin to the end of what was received, where all of it is applied or was nothing to apply, by a commit of its own. It does so seldom
  * (a commit here may be news for a publisher that subscribes to this server): after wal_receiver_status_interval, or a megabyte; unless somebody
  * waits for the publisher to hear of it.
+ *
+ * returns: after how many ms it is to be called again, because it is too early now; 0 when there is nothing left to be done
  */
-void advance_idle(Progress *progress, bool awaited);
+long advance_idle(Progress *progress, Haste haste);
 
 /*
  * Tells the publisher how far everything is, if that is news, or force is set, or

@@ -7,8 +7,10 @@ extern "C" {
 #include "libpq-fe.h"
 #include "libpq/libpq-be-fe-helpers.h"
 #include "mb/pg_wchar.h"
+#include "replication/walreceiver.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::worker {
@@ -32,10 +34,38 @@ close_connection(void *arg)
 {
 	Publisher *publisher = static_cast<Publisher *>(arg);
 
-	if (!publisher->closed)
+	if (!publisher->closed) {
+		PQclear(publisher->answer);
 		libpqsrv_disconnect(publisher->connection);
+	}
 	publisher->closed = true;
 }
+
+} // namespace
+
+bool
+wait_ready(PGconn *connection, int wanted, TimestampTz since)
+{
+	int events = wanted | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	long left = 0;
+
+	if (since != 0 && wal_receiver_timeout > 0) {
+		TimestampTz until = TimestampTzPlusMilliseconds(since, wal_receiver_timeout);
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+		if (left <= 0)
+			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
+			                errmsg("nothing was heard from the publisher for longer than wal_receiver_timeout")));
+		events |= WL_TIMEOUT;
+	}
+	int result = WaitLatchOrSocket(MyLatch, events, PQsocket(connection), left, connect_event());
+	if (result & WL_LATCH_SET) {
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return (result & wanted) != 0;
+}
+
+namespace {
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -84,8 +114,10 @@ raise_result(Publisher *publisher, PGresult *answer)
 	const char *primary = answer != nullptr ? PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY) : nullptr;
 	const char *detail = answer != nullptr ? PQresultErrorField(answer, PG_DIAG_MESSAGE_DETAIL) : nullptr;
 	const char *hint = answer != nullptr ? PQresultErrorField(answer, PG_DIAG_MESSAGE_HINT) : nullptr;
-	int code = state != nullptr ? MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])
-	                            : ERRCODE_CONNECTION_FAILURE;
+	/* (an answer may claim a code of any length) */
+	int code = state != nullptr && strlen(state) == 5
+	               ? MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])
+	               : ERRCODE_CONNECTION_FAILURE;
 	char *message = primary != nullptr ? pstrdup(primary) : trimmed(PQerrorMessage(publisher->connection));
 
 	detail = detail != nullptr ? pstrdup(detail) : nullptr;
@@ -94,6 +126,74 @@ raise_result(Publisher *publisher, PGresult *answer)
 	ereport(ERROR, (errcode(code), errmsg("the publisher answered with an error: %s", message),
 	                detail != nullptr ? errdetail_internal("%s", detail) : 0, hint != nullptr ? errhint("%s", hint) : 0));
 	pg_unreachable();
+}
+
+/*
+ * Makes the connection. How long a host may take that does not accept it is up to the kernel, which then lets libpq try the next one. Who
+ * accepts it and then says nothing would be waited for without limit.
+ */
+void
+poll_connection(PGconn *connection)
+{
+	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+	TimestampTz accepted = GetCurrentTimestamp();
+
+	/* (there is no socket to wait for then) */
+	if (PQstatus(connection) == CONNECTION_BAD)
+		return;
+	while (next != PGRES_POLLING_OK && next != PGRES_POLLING_FAILED) {
+		bool connecting = PQstatus(connection) == CONNECTION_STARTED || PQstatus(connection) == CONNECTION_NEEDED;
+
+		if (connecting)
+			accepted = GetCurrentTimestamp();
+		if (wait_ready(connection, next == PGRES_POLLING_READING ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE,
+		               connecting ? 0 : accepted))
+			next = PQconnectPoll(connection);
+	}
+}
+
+/*
+ * The last result of what was sent, or the first that begins a copy; nullptr when there is none. What there is until then hangs on the
+ * publisher, so that an error on the way frees it.
+ */
+PGresult *
+receive_answer(Publisher *publisher)
+{
+	PGconn *connection = publisher->connection;
+	TimestampTz since = publisher->impatient ? GetCurrentTimestamp() : 0;
+
+	for (;;) {
+		while (PQisBusy(connection)) {
+			if (wait_ready(connection, WL_SOCKET_READABLE, since) && PQconsumeInput(connection) == 0) {
+				PQclear(publisher->answer);
+				publisher->answer = nullptr;
+				return nullptr;
+			}
+		}
+		PGresult *next = PQgetResult(connection);
+		if (next == nullptr)
+			break;
+		PQclear(publisher->answer);
+		publisher->answer = next;
+		ExecStatusType status = PQresultStatus(next);
+		if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH ||
+		    PQstatus(connection) == CONNECTION_BAD)
+			break;
+	}
+	PGresult *answer = publisher->answer;
+	publisher->answer = nullptr;
+	return answer;
+}
+
+/* Sends one statement and waits for the answer. */
+PGresult *
+execute(Publisher *publisher, const char *sql, int nparameters, const char *const *parameters)
+{
+	int sent = nparameters == 0 ? PQsendQuery(publisher->connection, sql)
+	                            : PQsendQueryParams(publisher->connection, sql, nparameters, nullptr, parameters, nullptr,
+	                                                nullptr, 0);
+
+	return sent == 0 ? nullptr : receive_answer(publisher);
 }
 
 /* Copies a result and frees it; memory may run out on the way, so the result hangs on the context meanwhile. */
@@ -169,10 +269,16 @@ connect(const char *conninfo, Protocol protocol, const char *application_name, b
 	keywords[count] = nullptr;
 	values[count] = nullptr;
 
-	publisher->connection = libpqsrv_connect_params(keywords, values, 1, connect_event());
+	libpqsrv_connect_prepare();
+	publisher->connection = PQconnectStartParams(keywords, values, 1);
+	if (publisher->connection == nullptr) {
+		ReleaseExternalFD();
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	}
 	publisher->closing.func = close_connection;
 	publisher->closing.arg = publisher;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &publisher->closing);
+	poll_connection(publisher->connection);
 	if (PQstatus(publisher->connection) != CONNECTION_OK)
 		raise_connection_failure(publisher);
 	if (need_password && !PQconnectionUsedPassword(publisher->connection)) {
@@ -183,12 +289,15 @@ connect(const char *conninfo, Protocol protocol, const char *application_name, b
 		                        " password_required to false.")));
 	}
 	/* values in text form must not depend on what the role or database of the publisher has set */
-	if (protocol == Protocol::Sql)
+	if (protocol == Protocol::Sql) {
+		publisher->impatient = true;
 		(void) query(publisher, "SELECT pg_catalog.set_config('search_path', '', false),"
 		                        " pg_catalog.set_config('datestyle', 'ISO', false),"
 		                        " pg_catalog.set_config('intervalstyle', 'postgres', false),"
 		                        " pg_catalog.set_config('timezone', 'UTC', false),"
 		                        " pg_catalog.set_config('extra_float_digits', '3', false)");
+		publisher->impatient = false;
+	}
 	return publisher;
 }
 
@@ -201,11 +310,8 @@ close(Publisher *publisher)
 Rows
 query(Publisher *publisher, const char *sql, int nparameters, const char *const *parameters)
 {
-	PGresult *answer =
-		nparameters == 0
-			? libpqsrv_exec(publisher->connection, sql, connect_event())
-			: libpqsrv_exec_params(publisher->connection, sql, nparameters, nullptr, parameters, nullptr, nullptr, 0,
-	                               connect_event());
+	PGresult *answer = execute(publisher, sql, nparameters, parameters);
+
 	if (answer == nullptr || !is_success(answer))
 		raise_result(publisher, answer);
 	return take_rows(answer);
@@ -237,7 +343,7 @@ send_query(Publisher *publisher, const char *sql)
 Rows
 receive_rows(Publisher *publisher)
 {
-	PGresult *answer = libpqsrv_get_result_last(publisher->connection, connect_event());
+	PGresult *answer = receive_answer(publisher);
 
 	if (answer == nullptr || !is_success(answer))
 		raise_result(publisher, answer);
@@ -247,7 +353,7 @@ receive_rows(Publisher *publisher)
 const char *
 try_query(Publisher *publisher, const char *sql, Rows *rows, const char **message)
 {
-	PGresult *answer = libpqsrv_exec(publisher->connection, sql, connect_event());
+	PGresult *answer = execute(publisher, sql, 0, nullptr);
 
 	if (answer != nullptr && is_success(answer)) {
 		*rows = take_rows(answer);

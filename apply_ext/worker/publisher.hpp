@@ -10,14 +10,21 @@
 
 #include "pg/postgres.hpp"
 
+extern "C" {
+#include "datatype/timestamp.h"
+}
+
 struct pg_conn;
+struct pg_result;
 
 namespace schemasync::worker {
 
 struct Publisher {
 	pg_conn *connection;
 	MemoryContextCallback closing;
+	pg_result *answer; /* what was received of an answer that is not complete */
 	bool closed;
+	bool impatient; /* no answer may take longer than wal_receiver_timeout: where nothing can be waited for there */
 };
 
 enum class Protocol { Sql, Replication };
@@ -28,7 +35,8 @@ enum class Protocol { Sql, Replication };
  * application_name: shown on the publisher unless conninfo sets one
  * need_password:    conninfo must bring a password and the publisher must have asked for it (owners that are no superusers)
  * returns:          palloc'd in the current memory context, which owns the connection
- * errors:           connection_failure with libpq's message; as PostgreSQL 16 does for the password rules
+ * errors:           connection_failure with libpq's message, also for a server that accepts the connection and then says nothing for longer
+ *                   than wal_receiver_timeout; as PostgreSQL 16 does for the password rules
  */
 Publisher *connect(const char *conninfo, Protocol protocol, const char *application_name, bool need_password);
 void close(Publisher *publisher);
@@ -56,6 +64,16 @@ Rows receive_rows(Publisher *publisher);
 
 /* As query(), but an error of the publisher is returned: its SQLSTATE (5 characters), else nullptr. Message in *message. */
 const char *try_query(Publisher *publisher, const char *sql, Rows *rows, const char **message);
+
+/*
+ * Waits until the socket is ready, the latch is set or a time has passed.
+ *
+ * wanted:  WL_SOCKET_READABLE or WL_SOCKET_WRITEABLE
+ * since:   from when on the publisher's patience counts; 0: there is no limit
+ * returns: whether the socket is ready
+ * errors:  connection_failure when the publisher took longer than wal_receiver_timeout; what an interrupt raises
+ */
+bool wait_ready(pg_conn *connection, int wanted, TimestampTz since);
 
 /* Checks a connection string: that libpq takes it, and the password rule. Makes no connection. */
 void check_conninfo(const char *conninfo, bool need_password);

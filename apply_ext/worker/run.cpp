@@ -220,6 +220,9 @@ set_parameters(const catalog::Subscription *subscription)
 	set_parameter("intervalstyle", "postgres");
 	set_parameter("extra_float_digits", "3");
 	set_parameter("bytea_output", "hex");
+	/* Until the apply worker has its own origin, and in all the other workers, which cannot share it: what they write was made on the publisher,
+	 * and must not go back there as if it were made here. */
+	pg::compat::set_session_origin(pg::compat::unnamed_origin);
 }
 
 void

@@ -11,6 +11,7 @@ extern "C" {
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::worker {
@@ -73,8 +74,11 @@ void
 check_slot(Upstream *upstream, const catalog::Subscription &subscription, XLogRecPtr from)
 {
 	Rows rows = query(upstream->publisher,
-	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.current_setting('synchronous_standby_names') <> ''"
-	                           " FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
+	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.strpos(n, '*') > 0 OR"
+	                           /* a name in quotes has them doubled; that it is a part of another's costs no more than a few commits */
+	                           " pg_catalog.strpos(pg_catalog.lower(n), pg_catalog.lower(pg_catalog.replace("
+	                           "  pg_catalog.current_setting('application_name'), '\"', '\"\"'))) > 0"
+	                           " FROM pg_catalog.current_setting('synchronous_standby_names') n CROSS JOIN pg_catalog.pg_replication_slots WHERE slot_name = %s",
 	                           quote_literal_cstr(subscription.slot_name)));
 
 	expect(rows, "nv");
@@ -163,19 +167,6 @@ start_command(const catalog::Subscription &subscription, int server_version, XLo
 	return command.data;
 }
 
-/* Waits on the socket for reading (and writing, while something is left to send). */
-void
-wait_socket(PGconn *connection, int events)
-{
-	int result = WaitLatchOrSocket(MyLatch, events | WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, PQsocket(connection),
-	                               0, PG_WAIT_EXTENSION);
-
-	if (result & WL_LATCH_SET) {
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
 /* Raises the publisher's error, with all that it said; class 08 where it is the connection that failed. */
 [[noreturn]] void
 raise_publisher_error(PGconn *connection, PGresult *result, const char *what)
@@ -199,13 +190,14 @@ raise_publisher_error(PGconn *connection, PGresult *result, const char *what)
 	                hint != nullptr ? errhint("%s", hint) : 0));
 }
 
-/* The result that the server's answer brings next, waiting for it. */
+/* The result that the server's answer brings next, waiting for it, but no longer than wal_receiver_timeout. */
 PGresult *
 next_result(PGconn *connection, const char *what)
 {
+	TimestampTz since = GetCurrentTimestamp();
+
 	while (PQisBusy(connection)) {
-		wait_socket(connection, WL_SOCKET_READABLE);
-		if (PQconsumeInput(connection) == 0)
+		if (wait_ready(connection, WL_SOCKET_READABLE, since) && PQconsumeInput(connection) == 0)
 			raise_publisher_error(connection, nullptr, what);
 	}
 	return PQgetResult(connection);
@@ -236,6 +228,8 @@ start_stream(Upstream *upstream, const catalog::Subscription &subscription, XLog
 	                              catalog::needs_password(subscription));
 	PGconn *connection = upstream->publisher->connection;
 	upstream->server_version = PQserverVersion(connection);
+	/* nothing of what follows has to wait for anything there */
+	upstream->publisher->impatient = true;
 	for (const char *setting : session_settings)
 		query(upstream->publisher, setting);
 	check_identity(upstream->publisher, subscription, from);

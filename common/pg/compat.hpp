@@ -332,6 +332,9 @@ using OriginId = RepOriginId;
 constexpr OriginId invalid_origin = InvalidRepOriginId;
 #endif
 
+/* Of a change that was applied, not made here, by a process that has no origin of its own: it has no name, and nothing keeps its position. */
+constexpr OriginId unnamed_origin = DoNotReplicateId;
+
 /* build_attrmap_by_name_if_req gained missing_ok in 16. */
 inline AttrMap *
 build_attribute_map_if_required(TupleDesc in, TupleDesc out)

@@ -90,13 +90,19 @@ def delay(pair, database, pid):
     pair.proxy.heal()
 
 
-FAULTS = {f.__name__: f for f in (terminate, launcher, apply_worker, subscriber, walsender, publisher, both, reset, refuse, stall, delay)}
+def index_worker(pair, database, pid):
+    kill(pair.sub.pid_of("backend_type LIKE 'schemasync index%%' AND datname = '%s'" % database) or pid)
+    pair.sub.wait_up()
+
+
+FAULTS = {f.__name__: f for f in (terminate, launcher, apply_worker, index_worker, subscriber, walsender, publisher, both, reset, refuse, stall, delay)}
 AT_POINT = ("kill", "error")
 
 # one of each kind that is quick; ./check has no time for more
 SHORT = ("Stream:ddl_executed:kill", "Stream:history_written:subscriber", "Stream:after_commit:kill", "Stream:feedback:publisher",
          "Prepared:commit_prepared_finished:kill", "Refused:refusal_written:kill", "Copy:copy_before_adopted:kill", "Copy:copy_rows:reset",
-         "Beside:catch_up_before_commit:subscriber", "Resync:resync_emptied:kill")
+         "Beside:catch_up_before_commit:subscriber", "Resync:resync_emptied:kill",
+         "Indexes:index_noted:kill")
 
 
 class Matrix:
@@ -196,6 +202,8 @@ def cases(matrix, options):
     for workload in WORKLOADS:
         for point in workload.points:
             for fault in matrix.faults_of():
+                if fault == "index_worker" and not point.startswith("index"):
+                    continue    # (there is none)
                 name = "%s:%s:%s" % (workload.__name__, point, fault)
                 if (name in SHORT if options.short else re.search(options.only, name)):
                     yield name, workload, point, fault

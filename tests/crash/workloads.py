@@ -292,4 +292,30 @@ class Lock(Workload):
         self.holder.join()
 
 
-WORKLOADS = (Stream, Streamed, Prepared, Refused, Conflict, Copy, Beside, Resync, Drain, Verify, Lock)
+class Indexes(Workload):
+    """Indexes that are built beside the stream, while rows come and their tables are altered."""
+    points = ("index_begun", "index_noted", "index_built", "index_ended")
+    options = '{"indexes": "background"}'
+    same_history = False
+
+    def go(self, point):
+        self.pub.run(self.database, "CREATE INDEX a_v ON a (v); CREATE UNIQUE INDEX keyless_u ON keyless (x, y) WHERE x < 0")
+
+    def after_hit(self, point):
+        self.pub.run(self.database, "INSERT INTO a (id, v) VALUES (831, 'beside'); UPDATE keyless SET y = 'i' WHERE x = 2")
+        if point:
+            # waits for the build, or ends it
+            self.later("ALTER TABLE a ADD COLUMN ix int DEFAULT 2; INSERT INTO a (id, ix) VALUES (832, 1)")
+
+    def finish(self):
+        super().finish()
+
+        def built():
+            # (what failed is tried again at once)
+            self.sub.try_run(self.database, "SELECT schemasync_start('s') FROM schemasync.index_build WHERE state = 'failed' LIMIT 1")
+            return self.sub.try_run(self.database, "SELECT count(*) FROM schemasync.index_build")[1].strip() == "0"
+        self.pair.wait_applied(self.database)
+        wait_until("the indexes are not built", built)
+
+
+WORKLOADS = (Stream, Streamed, Prepared, Refused, Conflict, Copy, Beside, Resync, Drain, Verify, Lock, Indexes)

@@ -272,6 +272,34 @@ def lie_frame(random, payload):
     return "a length of its own", [(b"d", payload + b"\0" * 10)]
 
 
+def lie_connect(random, kind, payload):
+    """A message of the beginning of a connection; None for the messages: from here on the publisher says nothing more."""
+    what = random.randrange(9)
+    if what == 0:
+        return "silence", None
+    if what == 1:
+        method = random.choice((1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 99, 2**31, 2**32 - 1))
+        return "authentication %d" % method, [(b"R", struct.pack(">I", method) + random.choice((
+            b"", b"salt", b"SCRAM-SHA-256\0\0", b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0", b"EVIL\0\0", b"x" * 70000)))]
+    if what == 2:
+        return "a parameter", [(b"S", random.choice((
+            b"server_version\0\0", b"server_version\0-1\0", b"server_version\0" + b"9" * 500 + b"\0", b"server_version\0%s%n\0", b"client_encoding\0EVIL\0", b"x", b"",
+            b"standard_conforming_strings\0\0", b"\0\0", b"x" * 100000 + b"\0y\0"))), (kind, payload)]
+    if what == 3:
+        return "an error", [(b"E", random.choice((b"SFATAL\0C1\0Mevil\0\0", b"SFATAL\0C\0M\0\0", b"SFATAL\0C28000\0M%s%n\0H" + b"h" * 100000 + b"\0\0", b"", b"\0", b"no fields",
+                                                     b"SERROR\0VERROR\0C00000\0Mfine\0\0")))]
+    if what == 4:
+        return "a notice a thousand times", [(b"N", b"SNOTICE\0C00000\0M%s%n\0\0")] * 1000 + [(kind, payload)]
+    if what == 5:
+        said, lied = lie_bytes(random, payload)
+        return "%s %s" % (kind.decode("latin1"), said), [(kind, lied)]
+    if what == 6:
+        return "%s left out" % kind.decode("latin1"), []
+    if what == 7:
+        return "ready too early", [(b"Z", b"I"), (kind, payload)]
+    return "another kind of message", [(random.choice((b"v", b"K", b"T", b"D", b"W", b"d", b"G", b"?", b"\0", b"R")), random.choice((b"", payload, b"x" * 30000)))]
+
+
 def lie_answer(random, kind, payload):
     """A message of an ordinary answer: a row with other values, or none, or more of them."""
     if kind == b"D" and random.random() < 0.85:

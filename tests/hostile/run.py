@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A publisher that lies: the stream of a real one, with single messages changed on the way.
 
-    run.py --bindir DIR [--seed N] [--count N] [--seconds N] [--keep]
+    run.py --bindir DIR [--seed N] [--count N] [--seconds N] [--only KIND] [--keep]
 
 Each lie comes after a good start, is one message long (lies.py) and is drawn from the seed. After it: the subscriber's server has not
 crashed; nothing was run that was not claimed (a canary table, a function that leaves a trace even when it is rolled back, roles, tables and
@@ -25,7 +25,7 @@ from cluster import Pair, Stuck, wait_until                # noqa: E402
 
 # What is lied about, and how often.
 KINDS = (("M", 50), ("R", 9), ("I", 8), ("U", 3), ("D", 3), ("T", 1), ("B", 4), ("C", 4), ("S", 2), ("E", 2), ("c", 3), ("A", 1), ("b", 2), ("P", 2), ("K", 2),
-         ("r", 1), ("frame", 5), ("answer", 12), ("start", 6))
+         ("r", 1), ("frame", 5), ("answer", 12), ("start", 6), ("connect", 6))
 
 CANARY = """
     CREATE TABLE canary (id int PRIMARY KEY, v text); INSERT INTO canary VALUES (1, 'alive');
@@ -101,14 +101,16 @@ OPTIONS = ('{"ddl_classes": "all", "rewrites": "carry"}', '{"ddl_classes": "all"
            '{"binary": true}')
 
 
-# Lies that are told in each run, before the drawn ones: what passes, what it becomes, and what leads to it. Each must be found out.
+# Lies that are told in each run, before the drawn ones: what passes, what it becomes, and what leads to it. Each must be found out; the last
+# is a publisher that accepts the connection and says nothing.
 SCRIPTED = (
     ("M", rb'"sql":"4711"[^}]*?"refs":\[\]', b'"sql":"public.spring()","volatility":"i","refs":[]', "ALTER TABLE t ADD COLUMN s{n} int DEFAULT 4711"),
     ("M", rb'CHECK \(\(id > 4711\)\)', b'CHECK (public.spring() > 0)', "ALTER TABLE t ADD CONSTRAINT s{n} CHECK (id > 4711) NOT VALID"),
     ("M", rb'\(4711\)', b'(public.spring())', "CREATE TABLE part_s PARTITION OF part FOR VALUES IN (4711)"),
     ("M", rb'lower\(v\)', b'public.spring()', "CREATE INDEX s{n} ON t (lower(v))"),
     ("M", rb'"name":"s_table"', b'"name":"s_table","schema":"schemasync"', "CREATE TABLE s_table (id int PRIMARY KEY)"),
-    ("start", None, None, "INSERT INTO keyless VALUES ({n}, 's')"))
+    ("start", None, None, "INSERT INTO keyless VALUES ({n}, 's')"),
+    ("connect", None, None, "INSERT INTO keyless VALUES ({n}, 's')"))
 
 
 class Liar:
@@ -126,6 +128,8 @@ class Liar:
 
     def scripted(self, state, kind, payload):
         old, new = self.script
+        if self.wanted == "connect":
+            return "silence", None
         if old is None:
             # the first answer with a row: without its values
             return ("no values", [(kind, lies.pack_row([None] * struct.unpack_from(">H", payload)[0]))]) if kind == b"D" else None
@@ -137,7 +141,7 @@ class Liar:
         self.wanted = None
 
     def make_filter(self, link):
-        link.state = {"both": False, "buffer": b"", "block": False}
+        link.state = {"both": False, "buffer": b"", "block": False, "ready": False, "silent": False}
 
         def change(to_client, data):
             return self.pass_on(link.state, data) if to_client else data
@@ -167,9 +171,16 @@ class Liar:
             state["block"] = True
         elif inner == b"E":
             state["block"] = False
+        if state["silent"]:
+            return []
+        ready = state["ready"]
+        if kind == b"Z":
+            state["ready"] = True
         if self.wanted is None:
             return honest
-        if self.wanted in ("frame", "answer"):
+        if self.wanted == "connect":
+            fits = not ready
+        elif self.wanted in ("frame", "answer"):
             fits = bool(inner) if self.wanted == "frame" else not state["both"] and kind in b"DTCHd"
         else:
             fits = inner == self.wanted.encode("ascii")
@@ -181,6 +192,8 @@ class Liar:
         try:
             if self.script:
                 lied = self.scripted(state, kind, payload)
+            elif self.wanted == "connect":
+                lied = lies.lie_connect(self.random, kind, payload)
             elif self.wanted == "frame":
                 lied = lies.lie_frame(self.random, payload)
             elif self.wanted == "answer":
@@ -195,6 +208,9 @@ class Liar:
             return honest
         self.wanted = None
         self.said = lied[0]
+        if lied[1] is None:
+            state["silent"] = True
+            return []
         return lied[1]
 
 
@@ -202,7 +218,7 @@ class Run:
     def __init__(self, pair, liar, options):
         self.pair, self.liar, self.pub, self.sub = pair, liar, pair.pub, pair.sub
         self.random = random.Random(options.seed)
-        self.patience = options.patience
+        self.patience, self.only = options.patience, options.only
         self.number, self.databases, self.database = 0, 0, None
         self.outcomes = collections.Counter()
         self.untouched = None
@@ -261,12 +277,13 @@ class Run:
         script = SCRIPTED[self.number - 1] if self.number <= len(SCRIPTED) else None
         kinds = [(k, w) for k, w in KINDS if k not in "SEcA" or "streaming" in self.options] if "two_phase" in self.options else \
             [(k, w) for k, w in KINDS if k not in "bPKr" and (k not in "SEcA" or "streaming" in self.options)]
+        kinds = [(k, w) for k, w in kinds if self.only in (None, k)] or kinds
         kind = self.random.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
         rng = random.Random(self.random.random())
         marks = self.sub.log_size(), self.pub.log_size()
         before = set(self.sub.run(self.database, self.ERRORS).splitlines())
         statement = self.statement(kind)
-        skip = rng.randrange(40) if kind == "answer" else rng.choice((0, 0, 0, 1, 2)) if kind in ("M", "R", "start", "frame") else 0
+        skip = rng.randrange(40) if kind == "answer" else rng.randrange(18) if kind == "connect" else rng.choice((0, 0, 0, 1, 2)) if kind in ("M", "R", "start", "frame") else 0
         if script:
             kind, statement = script[0], script[3].replace("{n}", str(self.number))
             self.liar.arm_script(*script[:3])
@@ -275,7 +292,7 @@ class Run:
         if kind == "answer":
             # a copy beside the stream asks many questions
             self.sub.try_run(self.database, "SELECT schemasync_resync('s', '%s')" % rng.choice(("keyless", "part_1", "u")))
-        elif kind == "start":
+        elif kind in ("start", "connect"):
             self.pair.proxy.reset()
         self.pub.try_run(self.database, statement)
         lsn = self.pub.run(self.database, "SELECT pg_current_wal_flush_lsn()").strip()
@@ -290,7 +307,8 @@ class Run:
             if script:
                 wrong.append("it was not told")
             return said, "unsaid" if outcome == "level" else "unsaid, " + outcome, self.finish(outcome, wrong, marks, before, statement, lsn)
-        if script and outcome == "level":
+        # (a lost connection is none of the recorded errors: there, that the worker tries again is what is to be seen)
+        if script and outcome == "level" and kind != "connect":
             wrong.append("it was not found out")
         return said, outcome, self.finish(outcome, wrong, marks, before, statement, lsn)
 
@@ -362,6 +380,7 @@ def main():
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--count", type=int, default=1 << 30)
     ap.add_argument("--seconds", type=int, default=1 << 30)
+    ap.add_argument("--only", metavar="KIND", choices=[k for k, _ in KINDS], help="the drawn ones are lies about this alone")
     ap.add_argument("--patience", type=float, default=20)
     ap.add_argument("--port", type=int, default=5432, help="only names sockets in a folder of its own")
     ap.add_argument("--keep", action="store_true")

@@ -2,17 +2,20 @@
 """Random migrations against a publisher and its subscriber; both sides must stay equal, or halt for a good reason.
 
     run.py --bindir DIR [--seeds 1-50] [--steps 30] [--port N] [--options JSON] [--keep] [--no-shrink] [--replay FILE]
+           [--coverage FILE]
 
 Each seed is a sequence of DDL and DML in transactions of two sessions. At each drain the full contents and the catalogs
 of both sides are compared, or, when the subscription was refused, checker.py must agree with the reason; then
 the subscriber is repaired by hand and the subscription resumed. A sequence that fails is made as short as it will go and printed;
-it is written to FILE.json as well, for --replay. Prints TAP and, last, how often each operation, verdict and reason was reached.
+it is written to FILE.json as well, for --replay. Prints TAP and, last, how often each operation, verdict and reason was reached and which never;
+with --coverage the counts are added to those in FILE, so that many runs have one sum.
 """
 import argparse
 import collections
 import json
 import os
 import random
+import re
 import sys
 import time
 
@@ -64,6 +67,7 @@ class Play:
         self.pub, self.sub, self.database, self.options = pair.publisher, pair.subscriber, database, options
         self.classes = "ddl_classes" in json.loads(options)
         self.sessions = {}
+        self.readers = {}          # a connection to each side that looks at it: a new one for each look costs most of the time
         self.pending = []          # accepted by the publisher since both sides were last found equal
         self.undecided = []        # of the open transactions
         self.script = []           # everything that was sent
@@ -74,10 +78,11 @@ class Play:
             server.run(self.database, "CREATE EXTENSION schemasync")
         self.pub.run(self.database, "CREATE PUBLICATION model FOR ALL TABLES")
         self.sessions = {s: servers.Session(self.pub, self.database) for s in ("A", "B")}
+        self.readers = {s: servers.Session(s, self.database, "-c lock_timeout=0") for s in (self.pub, self.sub)}
         return self
 
     def __exit__(self, kind, *_):
-        for session in self.sessions.values():
+        for session in (*self.sessions.values(), *self.readers.values()):
             session.close()
         if kind is None or kind is Fault:
             self.count()
@@ -129,9 +134,9 @@ class Play:
 
     def wait(self):
         """'applied', or the reason of the refusal."""
-        lsn = self.pub.run(self.database, "SELECT pg_current_wal_lsn()").strip()
-        fine, _, errors = self.sub.try_run(self.database, "SELECT schemasync_wait('model', '%s', interval '40 s')" % lsn)
-        if fine:
+        lsn = self.readers[self.pub].must("SELECT pg_current_wal_lsn()").strip()
+        _, errors = self.readers[self.sub].send("SELECT schemasync_wait('model', '%s', interval '40 s')" % lsn)
+        if not errors:
             return "applied"
         state = self.sub.run(self.database, "SELECT state FROM schemasync_subscriptions WHERE name = 'model'").strip()
         if state == "refused":
@@ -148,7 +153,7 @@ class Play:
             lines = server.tool("pg_dump", "--schema-only", "--no-publications", "-N", "schemasync", "-d", server.conninfo(self.database)).stdout
             return "\n".join(sorted(l for l in lines.split("\n") if l and not l.startswith(("--", "SET ", "\\", "SELECT pg_catalog"))))
         with open(os.path.join(TOOLS, what + ".sql"), encoding="utf-8") as f:
-            return server.run(self.database, "SET schemasync_test.pattern = '%s';\n%s" % (COMPARED, f.read()))
+            return self.readers[server].must("BEGIN;\nSET schemasync_test.pattern = '%s';\n%s;\nROLLBACK;" % (COMPARED, f.read()))
 
     def compare(self):
         for what in ("contents", "catalog") + (("dump",) if self.classes else ()):
@@ -305,6 +310,27 @@ def show(script):
     return "\n".join("%s: %s" % (i.session, i.sql) for i in script)
 
 
+def never_reached(server):
+    """Lines that say what of the operation catalog, the verdicts and the reasons is not in `coverage`."""
+    server.run("postgres", "CREATE EXTENSION IF NOT EXISTS schemasync")
+    rows = [row.split("|") for row in coverage]
+    with open(os.path.join(TOOLS, "../../common/core/reason.hpp"), encoding="utf-8") as f:
+        reasons = set(re.findall(r'\{Reason::\w+, "(\w+)"', f.read())) - {"none"}
+    wanted = {"operations": (0, set(server.run("postgres", "SELECT DISTINCT operation FROM schemasync_operations").split())),
+              "verdicts": (1, {"forward", "satisfied", "ignore", "carry"}), "reasons": (2, reasons)}
+    for what, (place, names) in wanted.items():
+        missing = sorted(names - {row[place] for row in rows if len(row) == 3})
+        yield "%d of %d %s reached%s" % (len(names) - len(missing), len(names), what, "; never " + ", ".join(missing) if missing else "")
+
+
+def add_coverage(path):
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            coverage.update(json.load(f))
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(coverage, f, indent=1, sort_keys=True)
+
+
 def seeds_of(text):
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -322,6 +348,7 @@ def main():
     ap.add_argument("--no-shrink", action="store_true")
     ap.add_argument("--shrink-seconds", type=int, default=180)
     ap.add_argument("--replay")
+    ap.add_argument("--coverage", metavar="FILE")
     ap.add_argument("--out", default=".", help="where failing sequences are written")
     args = ap.parse_args()
 
@@ -347,8 +374,13 @@ def main():
             for line in (fault.text + "\n" + show(played) + "\nwritten to " + path).split("\n"):
                 print("# " + line, flush=True)
         print("1..%d" % len(wanted))
+        if args.coverage:
+            add_coverage(args.coverage)
+        never = list(never_reached(pair.subscriber))
     for row, times in sorted(coverage.items()):
         print("# %6d  %s" % (times, row))
+    for line in never:
+        print("# " + line)
     sys.exit(1 if failed else 0)
 
 

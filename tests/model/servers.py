@@ -107,7 +107,7 @@ class Session:
     MARK = "~~done~~"
 
     def __init__(self, server, database, settings=""):
-        options = "-c client_min_messages=error -c lock_timeout=150ms -c statement_timeout=60s " + settings
+        options = "-c client_min_messages=error -c lock_timeout=150ms -c statement_timeout=60s " + settings    # (the last one wins)
         env = clean_environment()
         env["PGOPTIONS"] = options
         self.process = subprocess.Popen(server.psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -138,6 +138,13 @@ class Session:
             printed.append(line)
         failed = [l for l in printed if "ERROR:  " in l or "FATAL:  " in l]
         return printed, "\n".join(failed) if failed else None
+
+    def must(self, sql):
+        """send(), for what may not fail; returns what it printed."""
+        printed, error = self.send(sql)
+        if error:
+            raise ServerError("%s\n%s" % (error, sql if len(sql) < 2000 else ""))
+        return "\n".join(printed)
 
     def close(self):
         try:

@@ -112,6 +112,39 @@ is($_->safe_psql('postgres', 'SELECT (SELECT count(*) FROM schemasync_conflicts)
 	'0|0|streaming', 'no conflict and no refusal at ' . $_->name)
   for $a, $b;
 
+# ... neither does what the other workers write: a table that is copied afresh, and an index that is built beside the stream
+my $applied = q{SELECT applied_rows FROM schemasync_subscriptions};
+my $before = $a->safe_psql('postgres', $applied);
+$b->safe_psql('postgres', q{SELECT schemasync_resync('from_a', 'both_ways')});
+$b->poll_query_until('postgres', q{SELECT bool_and(state = 'ready') FROM schemasync_tables}) or die 'the table is not copied';
+$b->safe_psql('postgres', q{SELECT schemasync_alter_subscription('from_a', options => '{"indexes": "background"}')});
+$a->safe_psql('postgres', 'CREATE INDEX both_ways_v ON both_ways (v)');
+wait_applied($a, $b, 'from_a');
+$b->poll_query_until('postgres', q{SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('both_ways_v')}) or die 'the index is not built';
+$a->safe_psql('postgres', 'DROP INDEX both_ways_v');
+$b->safe_psql('postgres', q{INSERT INTO both_ways VALUES (152, 'b')});
+wait_applied($b, $a, 'from_b'); wait_applied($a, $b, 'from_a');
+is($a->safe_psql('postgres', $applied) - $before, 1, 'a copy in both directions does not come back');
+is($_->safe_psql('postgres', q{SELECT to_regclass('both_ways_v')}), '', 'neither does an index: ' . $_->name) for $a, $b;
+is($a->safe_psql('postgres', q{SELECT count(*) FROM schemasync_ddl_history WHERE subscription = 'from_b' AND operation ~ 'index'}), '0', 'nor its making');
+compare($a, $b, 'both directions, with other workers');
+
+# ... and what one writes to say how far it is gets no answer of its kind without end
+my @ways = (['from_a', $b, $a], ['from_b', $a, $b]);
+$_->[1]->safe_psql('postgres', "SELECT schemasync_stop('$_->[0]')") for @ways;
+$_->[2]->append_conf('postgresql.conf', qq{synchronous_standby_names = '"schemasync apply $_->[0]"'\nwal_receiver_status_interval = 1}) for @ways;
+$_->[2]->reload for @ways;
+$_->[1]->safe_psql('postgres', "SET synchronous_commit = local; SELECT schemasync_start('$_->[0]')") for @ways;
+$_->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'}) or die 'not synchronous' for $a, $b;
+my $wal = q{SELECT pg_current_wal_lsn() - '0/0'};
+my @begun = map { $_->safe_psql('postgres', $wal) } $a, $b;
+my $until = time + 3;
+$a->safe_psql('postgres', q{SELECT txid_current()}) while time < $until;
+note sprintf('WAL of a: %d bytes', $a->safe_psql('postgres', $wal) - $begun[0]);
+cmp_ok($b->safe_psql('postgres', $wal) - $begun[1], '<', 72 * 1000, 'commits that only say how far one is are few');
+$_->append_conf('postgresql.conf', "synchronous_standby_names = ''") for $a, $b;
+$_->reload for $a, $b;
+
 # --- the extension is dropped where it subscribes, and made again
 $b->safe_psql('postgres', 'DROP EXTENSION schemasync CASCADE');
 $b->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'schemasync apply%'") or die 'the worker of a dropped extension stays';

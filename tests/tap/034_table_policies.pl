@@ -45,8 +45,11 @@ pub_sql(q{
 	INSERT INTO plain SELECT i, i, i, i FROM generate_series(1, 9) i;
 	INSERT INTO strict SELECT * FROM plain; INSERT INTO keeps SELECT id, a, b FROM plain; INSERT INTO carries SELECT id, a FROM plain;
 	INSERT INTO root SELECT id, a, b FROM plain; INSERT INTO old.one VALUES (1);
+	CREATE ROLE reader; COMMENT ON COLUMN plain.b IS 'b'; COMMENT ON COLUMN carries.a IS 'a'; GRANT SELECT ON carries, plain TO reader;
+	CREATE STATISTICS of_carries ON id, a FROM carries; CREATE STATISTICS of_plain ON a, b FROM plain;
 	CREATE PUBLICATION pub FOR ALL TABLES;
 });
+sub_sql('CREATE ROLE reader');
 create_subscription($pub, $sub, 'sub');
 sub_sql('CREATE VIEW old.local AS SELECT id FROM old.one');
 sub_sql(q{CREATE FUNCTION twice(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + $1'});
@@ -87,6 +90,18 @@ is(sub_sql(q{SELECT obj_description('keeps'::regclass) IS NOT DISTINCT FROM 'k' 
 is(sub_sql(q{SELECT count(*) FROM schemasync_ddl_history WHERE object_identity = 'public.keeps' AND verdict = 'ignore' AND detail ~ 'ddl_classes'}), '0',
 	'what is followed is not said to be ignored');
 is(sub_sql(q{SELECT to_regclass('i_strict') IS NULL AND NOT EXISTS (SELECT FROM pg_constraint WHERE conname = 'positive')}), 't', 'indexes and constraints = ignore');
+# --- what is of a class that the table follows now, and was there before, comes with a refresh -----------------------------------
+
+set('carries', '{"ddl_classes": ["comments", "privileges", "statistics"]}');
+sub_sql(q{SELECT schemasync_refresh('sub')});
+$sub->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_statistic_ext WHERE stxname = 'of_carries'}) or die 'what was there before is not here';
+applied('a refresh after ddl_classes of a table', 'public.carries');
+my $said = q{SELECT coalesce(col_description(oid, attnum), '-') || has_table_privilege('reader', oid, 'SELECT') || (SELECT count(*) FROM pg_statistic_ext WHERE stxrelid = c.oid)
+	FROM pg_class c JOIN pg_attribute ON attrelid = c.oid WHERE attname IN ('a', 'b') AND};
+is(sub_sql("$said relname = 'carries' AND attname = 'a'"), 'atrue1', '... is made for that table');
+is(sub_sql("$said relname = 'plain' AND attname = 'b'"), '-false0', '... and for no other');
+set('carries', '{"ddl_classes": null}');
+
 # --- known before the fact: the publisher's check takes the subscription's options as they are ------------------------------------
 
 my $policy = sub_sql(q{SELECT options || jsonb_build_object('tables', (SELECT coalesce(jsonb_object_agg(publisher_relation, t.options), '{}')

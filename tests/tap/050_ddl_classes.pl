@@ -319,4 +319,23 @@ wait_applied($pub, $sub, 'sub3', 'second');
 is($sub->safe_psql('second', q{SELECT to_regclass('app.v') IS NULL, (SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.x'::regclass)}),
 	't|0', 'and is dropped again');
 
+# --- what a publication takes in brings what lies on it, and what a table's default calls
+$pub->safe_psql('second', q{
+	CREATE SCHEMA more; CREATE SEQUENCE numbers; CREATE FUNCTION unpublished() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+	CREATE TABLE more.y (id int PRIMARY KEY DEFAULT nextval('numbers'), v int); INSERT INTO more.y (v) VALUES (1), (2);
+	CREATE FUNCTION more.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE VIEW more.w AS SELECT v FROM more.y;
+	CREATE TRIGGER tr BEFORE INSERT ON more.y FOR EACH ROW EXECUTE FUNCTION more.f(); COMMENT ON TABLE more.y IS 'why'; COMMENT ON VIEW more.w IS 'double u';
+	CREATE TRIGGER lost BEFORE INSERT ON more.y FOR EACH ROW EXECUTE FUNCTION unpublished(); GRANT SELECT ON more.y TO reader; CREATE STATISTICS more.s ON id, v FROM more.y;
+	ALTER PUBLICATION pub3 ADD TABLES IN SCHEMA more});
+wait_applied($pub, $sub, 'sub3', 'second');
+$sub->poll_query_until('second', q{SELECT to_regclass('more.w') IS NOT NULL}) or die 'what lies on a new table is not here';
+wait_applied($pub, $sub, 'sub3', 'second');
+compare_tables($pub, $sub, 'a table with a sequence from before', '^more\.y$', 'second');
+is($sub->safe_psql('second', q{SELECT obj_description('more.y'::regclass), obj_description('more.w'::regclass), has_table_privilege('reader', 'more.y', 'SELECT'),
+	(SELECT string_agg(tgname, ',') FROM pg_trigger WHERE tgrelid = 'more.y'::regclass), (SELECT count(*) FROM pg_statistic_ext WHERE stxrelid = 'more.y'::regclass)}),
+	'why|double u|t|tr|1', 'a schema that is published later brings what is in it');
+is($sub->safe_psql('second', q{SELECT verdict FROM schemasync_ddl_history WHERE object_identity = 'lost on more.y' AND detail ~ 'function public\.unpublished\(\) does not exist'}),
+	'ignore', '... and what cannot be made is said');
+is($sub->safe_psql('second', q{SELECT count(*) FROM schemasync_ddl_history WHERE operation ~ 'publication' AND verdict = 'ignore'}), '0', 'the command itself is none that is ignored');
+
 done_testing();
