@@ -14,6 +14,7 @@
 
 #include "pg/catalog/catalog.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
 #include "catalog/partition.h"
@@ -441,19 +442,29 @@ compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 	MemoryContextDelete(scratch);
 }
 
+struct Call {
+	const char *name;
+	Oid asked;
+	ReturnSetInfo *set;
+	Meeting *meeting; /* once there is one */
+};
+
 void
-verify(const char *name, Oid asked, ReturnSetInfo *set)
+verify(void *argument)
 {
+	Call *call = static_cast<Call *>(argument);
+	ReturnSetInfo *set = call->set;
+	Oid asked = call->asked;
 	Verify verify = {};
 
-	verify.subscription = own_target(name);
+	verify.subscription = own_target(call->name);
 	(void) need_worker(*verify.subscription);
 	list_tables(&verify, asked);
 	int nest_level = pg::catalog::begin_pinned_settings();
 	set_output(verify.publisher);
 	verify.hashing = choose_hashing(verify.publisher);
 	verify.snapshot = static_cast<worker::RemoteSnapshot *>(palloc(sizeof(worker::RemoteSnapshot)));
-	verify.meeting = worker::begin_meeting(verify.subscription->subid);
+	call->meeting = verify.meeting = worker::begin_meeting(verify.subscription->subid);
 	for (int first = 0, last; first < verify.count; first = last) {
 		std::int64_t bytes = verify.tables[first].bytes;
 		for (last = first + 1; last < verify.count && last - first < batch_tables; last++) {
@@ -480,6 +491,13 @@ schemasync_verify(PG_FUNCTION_ARGS)
 	char *name = required_text(fcinfo, 0, "name");
 	Oid relation = PG_ARGISNULL(1) ? InvalidOid : PG_GETARG_OID(1);
 	InitMaterializedSRF(fcinfo, 0);
-	verify(name, relation, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+	Call call = {name, relation, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo), nullptr};
+	ErrorData *error = schemasync::pg::run_protected(verify, &call);
+	if (error != nullptr && error->sqlerrcode == ERRCODE_QUERY_CANCELED && call.meeting != nullptr && schemasync::worker::must_yield(call.meeting))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+		                errmsg("the comparison was ended: a change of schema in the stream waits for a table that it reads"),
+		                errhint("Call schemasync_verify again, for one table at a time where they are large.")));
+	if (error != nullptr)
+		ReThrowError(error);
 	return Datum{0};
 }
