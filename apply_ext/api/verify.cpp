@@ -17,6 +17,7 @@
 #include "pg/guard.hpp"
 
 extern "C" {
+#include "access/xact.h"
 #include "catalog/partition.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -28,6 +29,7 @@ extern "C" {
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -412,6 +414,25 @@ why_unfit(const Verify *verify, const Table &table, const catalog::RelationRow *
 	return nullptr;
 }
 
+/*
+ * In a subtransaction that is rolled back, so that the locks of the queries go with it: the worker may have to change the table before it comes to the position
+ * of the next batch, and would wait for this session, which waits for it.
+ */
+const Comparison *
+compare_apart(Verify *verify, const Table &table, const catalog::RelationRow &row)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(context);
+	const Comparison *found = compare_rows(verify->publisher, table.source, row, verify->hashing);
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return found;
+}
+
 void
 compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 {
@@ -429,7 +450,7 @@ compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 		table->unfit = why_unfit(verify, *table, row);
 		const Comparison *found = nullptr;
 		if (table->unfit == nullptr)
-			found = compare_rows(verify->publisher, table->source, *row, verify->hashing);
+			found = compare_apart(verify, *table, *row);
 		put(set, verify, *table, found, begun);
 		MemoryContextSwitchTo(saved);
 		MemoryContextReset(scratch);
