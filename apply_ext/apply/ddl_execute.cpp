@@ -133,8 +133,9 @@ describe_blockers(Oid relid)
 
 	catalog::run(
 	    "SELECT pg_catalog.string_agg(CASE WHEN p.gid IS NOT NULL"
-	    " THEN pg_catalog.format('prepared transaction %L of %s since %s holds %s', p.gid, p.owner, p.prepared, l.modes)"
-	    " ELSE pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', l.pid,"
+	    " THEN pg_catalog.format('prepared transaction %L of %s since %s holds %s: COMMIT PREPARED %1$L; or ROLLBACK PREPARED %1$L;',"
+	    "  p.gid, p.owner, p.prepared, l.modes)"
+	    " ELSE pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s: SELECT pg_terminate_backend(%1$s);', l.pid,"
 	    "  COALESCE(NULLIF(a.application_name, ''), a.backend_type), a.usename, COALESCE(a.state, 'active'),"
 	    "  COALESCE(a.xact_start, a.backend_start), l.modes) END, E'\\n' ORDER BY COALESCE(p.prepared, a.xact_start))"
 	    " FROM (SELECT pid, virtualtransaction, pg_catalog.string_agg(DISTINCT mode, ', ') AS modes"
