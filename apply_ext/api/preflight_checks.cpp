@@ -164,6 +164,16 @@ const Check subscriber_checks[] = {
      "SELECT 'warn', format('table %s is there and may have rows', c.oid::regclass), 'Rows that are copied may meet their keys: empty it, or use copy_data => false.'"
      " FROM jsonb_array_elements($1) x JOIN pg_class c ON c.oid = to_regclass(format('%I.%I', x ->> 'schema', x ->> 'table'))"
      " WHERE c.relkind = 'r' AND pg_relation_size(c.oid) > 0"},
+	{"other_subscriptions",
+     PUBLISHED "SELECT coalesce(json_agg(json_build_object('schema', n.nspname, 'table', c.relname)), '[]') FROM published JOIN pg_class c ON c.oid = relid"
+               " JOIN pg_namespace n ON n.oid = c.relnamespace",
+     "SELECT 'warn', format('subscription %I writes %s of the tables: %s', name, count(*), string_agg(relation, ', ' ORDER BY relation) FILTER (WHERE number <= 10)"
+     " || CASE WHEN count(*) > 10 THEN ', ...' ELSE '' END), 'From one publisher each row would come twice: take the tables out of one of them. From several, their rows need keys of"
+     " their own, and each change of schema comes from all: set schema_changes to ignore for all but one.'"
+     " FROM (SELECT s.name, c.oid::regclass::text AS relation, row_number() OVER (PARTITION BY s.name ORDER BY c.oid::regclass::text) AS number"
+     "  FROM jsonb_to_recordset($1) x(\"schema\" text, \"table\" text) JOIN pg_namespace n ON n.nspname = x.\"schema\""
+     "  JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = x.\"table\" JOIN schemasync.relation r ON r.relid = c.oid AND r.state <> 'removed'"
+     "  JOIN schemasync.subscription s USING (subid)) o GROUP BY name ORDER BY name"},
 	{"partitions",
      PUBLISHED "SELECT coalesce(json_agg(json_build_object('schema', n.nspname, 'table', c.relname, 'parent_schema', pn.nspname, 'parent', pc.relname)), '[]')"
                " FROM published JOIN pg_class c ON c.oid = relid JOIN pg_namespace n ON n.oid = c.relnamespace"

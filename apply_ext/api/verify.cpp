@@ -14,8 +14,10 @@
 
 #include "pg/catalog/catalog.hpp"
 #include "pg/compat.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
+#include "access/xact.h"
 #include "catalog/partition.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -27,6 +29,7 @@ extern "C" {
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -411,6 +414,25 @@ why_unfit(const Verify *verify, const Table &table, const catalog::RelationRow *
 	return nullptr;
 }
 
+/*
+ * In a subtransaction that is rolled back, so that the locks of the queries go with it: the worker may have to change the table before it comes to the position
+ * of the next batch, and would wait for this session, which waits for it.
+ */
+const Comparison *
+compare_apart(Verify *verify, const Table &table, const catalog::RelationRow &row)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(context);
+	const Comparison *found = compare_rows(verify->publisher, table.source, row, verify->hashing);
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return found;
+}
+
 void
 compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 {
@@ -428,7 +450,7 @@ compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 		table->unfit = why_unfit(verify, *table, row);
 		const Comparison *found = nullptr;
 		if (table->unfit == nullptr)
-			found = compare_rows(verify->publisher, table->source, *row, verify->hashing);
+			found = compare_apart(verify, *table, *row);
 		put(set, verify, *table, found, begun);
 		MemoryContextSwitchTo(saved);
 		MemoryContextReset(scratch);
@@ -441,19 +463,29 @@ compare_batch(Verify *verify, int first, int last, ReturnSetInfo *set)
 	MemoryContextDelete(scratch);
 }
 
+struct Call {
+	const char *name;
+	Oid asked;
+	ReturnSetInfo *set;
+	Meeting *meeting; /* once there is one */
+};
+
 void
-verify(const char *name, Oid asked, ReturnSetInfo *set)
+verify(void *argument)
 {
+	Call *call = static_cast<Call *>(argument);
+	ReturnSetInfo *set = call->set;
+	Oid asked = call->asked;
 	Verify verify = {};
 
-	verify.subscription = own_target(name);
+	verify.subscription = own_target(call->name);
 	(void) need_worker(*verify.subscription);
 	list_tables(&verify, asked);
 	int nest_level = pg::catalog::begin_pinned_settings();
 	set_output(verify.publisher);
 	verify.hashing = choose_hashing(verify.publisher);
 	verify.snapshot = static_cast<worker::RemoteSnapshot *>(palloc(sizeof(worker::RemoteSnapshot)));
-	verify.meeting = worker::begin_meeting(verify.subscription->subid);
+	call->meeting = verify.meeting = worker::begin_meeting(verify.subscription->subid);
 	for (int first = 0, last; first < verify.count; first = last) {
 		std::int64_t bytes = verify.tables[first].bytes;
 		for (last = first + 1; last < verify.count && last - first < batch_tables; last++) {
@@ -480,6 +512,13 @@ schemasync_verify(PG_FUNCTION_ARGS)
 	char *name = required_text(fcinfo, 0, "name");
 	Oid relation = PG_ARGISNULL(1) ? InvalidOid : PG_GETARG_OID(1);
 	InitMaterializedSRF(fcinfo, 0);
-	verify(name, relation, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+	Call call = {name, relation, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo), nullptr};
+	ErrorData *error = schemasync::pg::run_protected(verify, &call);
+	if (error != nullptr && error->sqlerrcode == ERRCODE_QUERY_CANCELED && call.meeting != nullptr && schemasync::worker::must_yield(call.meeting))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+		                errmsg("the comparison was ended: a change of schema in the stream waits for a table that it reads"),
+		                errhint("Call schemasync_verify again, for one table at a time where they are large.")));
+	if (error != nullptr)
+		ReThrowError(error);
 	return Datum{0};
 }

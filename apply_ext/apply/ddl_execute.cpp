@@ -3,6 +3,7 @@
 #include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/catalog/results.hpp"
 #include "apply_ext/worker/index_builds.hpp"
+#include "apply_ext/worker/meeting.hpp"
 #include "apply_ext/worker/shared.hpp"
 
 #include "pg/injection.hpp"
@@ -132,8 +133,9 @@ describe_blockers(Oid relid)
 
 	catalog::run(
 	    "SELECT pg_catalog.string_agg(CASE WHEN p.gid IS NOT NULL"
-	    " THEN pg_catalog.format('prepared transaction %L of %s since %s holds %s', p.gid, p.owner, p.prepared, l.modes)"
-	    " ELSE pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s', l.pid,"
+	    " THEN pg_catalog.format('prepared transaction %L of %s since %s holds %s: COMMIT PREPARED %1$L; or ROLLBACK PREPARED %1$L;',"
+	    "  p.gid, p.owner, p.prepared, l.modes)"
+	    " ELSE pg_catalog.format('process %s (%s, user %s, %s since %s) holds %s: SELECT pg_terminate_backend(%1$s);', l.pid,"
 	    "  COALESCE(NULLIF(a.application_name, ''), a.backend_type), a.usename, COALESCE(a.state, 'active'),"
 	    "  COALESCE(a.xact_start, a.backend_start), l.modes) END, E'\\n' ORDER BY COALESCE(p.prepared, a.xact_start))"
 	    " FROM (SELECT pid, virtualtransaction, pg_catalog.string_agg(DISTINCT mode, ', ') AS modes"
@@ -202,8 +204,8 @@ execute_ddl(const Execution &execution)
 	bool waiting = false;
 
 	for (int failures = 0;; failures++) {
-		/* who is to wait for ever shall not wait for an index that is built on a table which this takes along */
-		bool building = failures == 0 && worker::is_building_indexes();
+		/* who is to wait for ever shall not wait for an index that is built on a table which this takes along, nor for a comparison of rows */
+		bool building = failures == 0 && (worker::is_building_indexes() || worker::is_verifying());
 		int lock_timeout = building && execution.lock_timeout == 0 ? patience : execution.lock_timeout;
 		result.error = pg::try_in_subtransaction([&] { execute_once(execution, lock_timeout); });
 		if (result.error == nullptr) {
@@ -222,6 +224,7 @@ execute_ddl(const Execution &execution)
 		if (OidIsValid(execution.waits_for))
 			result.blockers = describe_blockers(execution.waits_for);
 		bool ended = failures == 0 && worker::interrupt_index_builds();
+		ended = (failures == 0 && worker::interrupt_verification(execution.waits_for)) || ended;
 		if (failures >= execution.lock_retries && !ended && lock_timeout == execution.lock_timeout)
 			break;
 		waiting = true;

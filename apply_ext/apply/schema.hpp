@@ -120,6 +120,9 @@ RelationTarget *find_relation(std::int64_t subid, Oid publisher_oid, Pass pass);
 bool find_again(std::int64_t subid, Oid publisher_oid);
 
 
+/* Takes note of a published table that is not known yet: its rows and states are passed over until a later copy has taken it up. Leaf. */
+void follow_later(const catalog::Subscription &subscription, Oid publisher_oid, const char *schema, const char *name);
+
 /*
  * Adopts the publisher's states as base when a subscription starts (initial copy, copy_schema = false,
  * refresh): creates what is missing when create is set, else checks that what is there fits, and reports

@@ -349,6 +349,21 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	return merge::merge_relation(input, merge::Command{}, policy, &facts);
 }
 
+/* A foreign key to a table that is to be made by a later copy; to the merge that is one which is not followed. */
+bool
+refers_to_waiting(const SchemaWork &work, const state::Relation &theirs)
+{
+	for (const state::Constraint &constraint : theirs.constraints) {
+		if (!constraint.references)
+			continue;
+		const Oid other = constraint.references->oid;
+		const auto *row = pg::call([&] { return catalog::load_relation(work.subscription.subid, other); });
+		if (row != nullptr && is_waiting(*row) && !OidIsValid(row->relid))
+			return true;
+	}
+	return false;
+}
+
 /* Adds what is missing, without or with foreign keys; one whose other table is not ready stays. Returns whether all is there now. */
 bool
 complete(const catalog::Subscription &subscription, Oid publisher_oid, bool foreign_keys)
@@ -359,7 +374,7 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 		return true;
 	const Place place = place_of(work, sides, &*sides.base);
 	merge::Result result = missing_parts(subscription, sides);
-	bool all = true;
+	bool all = !refers_to_waiting(work, *sides.base);
 
 	if (foreign_keys)
 		for (const merge::Operation &operation : result.operations)

@@ -320,6 +320,8 @@ record_ignored(SchemaWork &work)
 		         !is_publication_class(object.class_name))
 			record_ignored_object(work, object.type, object.identity,
 			                      "this class of objects is not followed");
+		else if (object_class == merge::sequence_class && !nothing)
+			continue; /* a column owns it now, and the table's state told of it */
 		else if (!object_class.empty() && object.oid != 0)
 			record_ignored_object(work, object.type, object.identity,
 			                      "The publisher sent no definition of it: it is not published as a whole, was dropped again, or could "

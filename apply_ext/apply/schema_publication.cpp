@@ -111,6 +111,24 @@ placeholder(Oid oid, const char *schema, const char *name)
 }
 
 void
+save_waiting(std::int64_t subid, Oid oid, const char *schema, const char *name, const char *state)
+{
+	const catalog::RelationRow row{.publisher_oid = oid,
+	                               .publisher_schema = schema,
+	                               .publisher_name = name,
+	                               .relid = InvalidOid,
+	                               .base = placeholder(oid, schema, name),
+	                               .npairs = 0,
+	                               .pairs = nullptr,
+	                               .state = state,
+	                               .sync_lsn = InvalidXLogRecPtr,
+	                               .options = nullptr,
+	                               .created = false};
+
+	catalog::save_relation(subid, &row);
+}
+
+void
 follow(SchemaWork &work, const state::Name &name, const catalog::RelationRow *row)
 {
 	constexpr char what[] = "is published now";
@@ -126,19 +144,7 @@ follow(SchemaWork &work, const state::Name &name, const catalog::RelationRow *ro
 		if (decide(work, operation, name.oid, &state) != Progress::Again)
 			break;
 	}
-	const char *base = pg::call([&] { return placeholder(name.oid, name.schema.c_str(), name.name.c_str()); });
-	const catalog::RelationRow made{.publisher_oid = name.oid,
-	                                .publisher_schema = name.schema.c_str(),
-	                                .publisher_name = name.name.c_str(),
-	                                .relid = InvalidOid,
-	                                .base = base,
-	                                .npairs = 0,
-	                                .pairs = nullptr,
-	                                .state = state,
-	                                .sync_lsn = InvalidXLogRecPtr,
-	                                .options = nullptr,
-	                                .created = false};
-	pg::call([&] { catalog::save_relation(work.subscription.subid, &made); });
+	pg::call([&] { save_waiting(work.subscription.subid, name.oid, name.schema.c_str(), name.name.c_str(), state); });
 	work.changed = true;
 }
 
@@ -214,6 +220,13 @@ catalog::RelationRow *waiting_rows = nullptr;
 int waiting_count = 0;
 
 } // namespace
+
+void
+follow_later(const catalog::Subscription &subscription, Oid publisher_oid, const char *schema, const char *name)
+{
+	if (catalog::load_relation(subscription.subid, publisher_oid) == nullptr)
+		save_waiting(subscription.subid, publisher_oid, schema, name, "init");
+}
 
 void
 keep_waiting_tables(std::int64_t subid)

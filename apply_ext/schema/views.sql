@@ -101,7 +101,8 @@ WHERE schemasync.is_visible(s.owner);
 -- beside the stream. The rate is a second's; how many rows there are to copy is an estimate of the publisher's.
 CREATE VIEW @extschema@.schemasync_progress WITH (security_barrier) AS
 WITH copied AS (
-	SELECT r.subid, r.relid, pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation, r.state,
+	SELECT r.subid, r.relid, pg_catalog.format('%I.%I', r.publisher_schema, r.publisher_name) AS relation,
+		r.publisher_schema || '.' || r.publisher_name AS unquoted, r.state,
 		r.total_rows, r.state IN ('init', 'copying', 'catchup') AS pending, w.pid, w.bytes, w.begun,
 		CASE WHEN r.state = 'copying' THEN CASE WHEN r.partial THEN r.copied_rows ELSE 0 END + coalesce(w.rows, 0)
 			WHEN r.state = 'init' THEN 0 ELSE r.copied_rows END AS done
@@ -130,7 +131,16 @@ FROM (
 		c.pid AS worker_pid,
 		CASE WHEN c.pid IS NOT NULL THEN greatest(s.copy_begun_at, CASE WHEN c.state = 'copying' THEN c.begun END) END AS begun,
 		NULL::text AS index_name,
-		NULL::text AS detail
+		-- why it has not begun: what went wrong the last time, or who holds it back
+		CASE WHEN c.state = 'init' THEN coalesce((
+			SELECT e.message FROM schemasync.error e
+			WHERE e.subid = c.subid AND e.worker = 'copy' AND e.resolved_at IS NULL AND (e.relation = c.unquoted OR e.relation IS NULL)
+			ORDER BY e.last_seen DESC LIMIT 1
+		), (
+			SELECT 'waits for the end of prepared transactions: ' || pg_catalog.string_agg(x.gid, ', ' ORDER BY x.prepared)
+			FROM pg_catalog.pg_prepared_xacts x
+			WHERE s.copied AND x.database = pg_catalog.current_database() AND pg_catalog.starts_with(x.gid, pg_catalog.format('schemasync_%s_', c.subid))
+		)) END AS detail
 	FROM copied c JOIN schemasync.subscription s USING (subid)
 	WHERE c.pending AND schemasync.is_visible(s.owner)
 	UNION ALL

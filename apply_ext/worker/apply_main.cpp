@@ -27,6 +27,7 @@ extern "C" {
 #include "postmaster/walwriter.h"
 #include "replication/walreceiver.h"
 #include "utils/backend_status.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -459,7 +460,7 @@ goes_on(Session *session, const ErrorData *error)
 
 /* A publisher that is not the one of before: nothing that is tried again will change that, a person must look. */
 bool
-explain_identity(const ErrorData *error, apply::Refused *refused)
+explain_identity(const Session *session, const ErrorData *error, apply::Refused *refused)
 {
 	if (!is_identity_lost(error))
 		return false;
@@ -470,8 +471,13 @@ explain_identity(const ErrorData *error, apply::Refused *refused)
 	refused->changes = pg::call([&] {
 		return error->detail == nullptr ? pstrdup(error->message) : psprintf("%s\n%s", error->message, error->detail);
 	});
-	refused->hint = "Where the connection leads to the wrong server, mend it with schemasync_alter_subscription and call "
-	                "schemasync_resume. Otherwise drop the subscription with schemasync_drop_subscription and subscribe anew.";
+	refused->hint = pg::call([&] {
+		const char *name = quote_literal_cstr(session->subscription->name);
+		return psprintf("Where the connection leads to the wrong server, mend it: SELECT schemasync_alter_subscription(%s, conninfo => '...');\n"
+		                "Then go on: SELECT schemasync_resume(%s);\n"
+		                "Otherwise subscribe anew: SELECT schemasync_drop_subscription(%s);",
+		                name, name, name);
+	});
 	refused->boundary.commit_lsn = pg::call([] { return current_progress(); });
 	return true;
 }
@@ -522,7 +528,7 @@ run(Session *session)
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
 		if (error != nullptr && (apply::explain_rewrite(*session->subscription, boundary, error, &refused) ||
-		                         explain_identity(error, &refused)))
+		                         explain_identity(session, error, &refused)))
 			error = nullptr;
 		pg::call([&] {
 			if (goes_on(session, error))

@@ -142,6 +142,8 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 	int first = *at, count = 0, ntypes = 0;
 
 	for (; *at < source.count && count < adopted_at_once; (*at)++) {
+		if (source.tables[*at].wish == Wish::Later)
+			apply::follow_later(subscription, source.tables[*at].oid, source.tables[*at].schema, source.tables[*at].name);
 		if (source.tables[*at].state == nullptr)
 			continue;
 		may_miss[count] = source.tables[*at].below;
@@ -409,6 +411,8 @@ copy_pending(const catalog::Subscription &subscription, Source *source, Mode mod
 	count_applied(crew.rows, 0);
 	finish_rest(subscription);
 	MemoryContextSwitchTo(context);
+	for (int i = 0; i < source->count; i++)
+		crew.left += source->tables[i].wish == Wish::Later ? 1 : 0;
 	return crew.left;
 }
 

@@ -20,6 +20,8 @@ namespace {
 
 /* How often the snapshot is taken again because the schema changed between it and the locks. */
 constexpr int most_attempts = 20;
+/* ... before tables that were altered are left for later, as under a migration that goes on and on. */
+constexpr int whole_attempts = 3;
 /* ... and how many tables are locked at a time while they are described. */
 constexpr int locked_at_once = 500;
 
@@ -188,6 +190,39 @@ describe_tables(Source *source, const SourceTable *const *described, int count)
 	}
 }
 
+/* Others must not need it here: only a table that stands alone is made by a later copy. */
+bool
+may_be_left(const Source *source, const SourceTable &table)
+{
+	if (!table.published || table.below || table.partition || table.relkind != 'r')
+		return false;
+	Rows rows = query(source->sql, psprintf("SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhrelid = %u OR inhparent = %u)", table.oid,
+	                                        table.oid));
+	expect(rows, "v", 1);
+	return rows.values[0][0][0] == 'f';
+}
+
+/* returns: false when one of them was altered since the snapshot and is not left for later */
+bool
+describe_some(Source *source, Publisher *now, SourceTable **some, int count, bool may_leave)
+{
+	bool same = lock_tables(source->sql, now, some, count, false);
+
+	if (same)
+		describe_tables(source, some, count);
+	unlock_tables(source->sql);
+	if (same || !may_leave)
+		return same;
+	if (count > 1)
+		return describe_some(source, now, some, count / 2, true) &&
+		       describe_some(source, now, some + count / 2, count - count / 2, true);
+	if (!may_be_left(source, *some[0]))
+		return false;
+	some[0]->wish = Wish::Later;
+	ereport(LOG, (errmsg("table \"%s.%s\" is altered while the copy begins: it is copied later", some[0]->schema, some[0]->name)));
+	return true;
+}
+
 /*
  * The states of the tables that are to be adopted, some at a time: their locks go before the next ones come. What happens to them after their
  * description is for the stream, or for look_at_table() when their rows are copied.
@@ -196,9 +231,9 @@ describe_tables(Source *source, const SourceTable *const *described, int count)
  * returns: false when one was altered since the snapshot
  */
 bool
-describe_all(Source *source, Publisher *now)
+describe_all(Source *source, Publisher *now, bool may_leave)
 {
-	const SourceTable **some = static_cast<const SourceTable **>(palloc(sizeof(SourceTable *) * locked_at_once));
+	SourceTable **some = static_cast<SourceTable **>(palloc(sizeof(SourceTable *) * locked_at_once));
 	bool same = true;
 
 	for (int i = 0; same && i < source->count;) {
@@ -209,17 +244,14 @@ describe_all(Source *source, Publisher *now)
 		}
 		if (count == 0)
 			break;
-		same = lock_tables(source->sql, now, some, count, false);
-		if (same)
-			describe_tables(source, some, count);
-		unlock_tables(source->sql);
+		same = describe_some(source, now, some, count, may_leave);
 	}
 	return same;
 }
 
 /* One attempt. returns: false when the schema moved between the snapshot and the locks */
 bool
-try_source(Source *source, const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument)
+try_source(Source *source, const catalog::Subscription &subscription, SlotUse use, Selection selection, const void *argument, bool may_leave)
 {
 	bool need_password = catalog::needs_password(subscription);
 	Publisher *replication = nullptr;
@@ -238,7 +270,7 @@ try_source(Source *source, const catalog::Subscription &subscription, SlotUse us
 	}
 	source->extension_schema = find_extension(source->sql);
 	list_tables(source, subscription, selection, argument);
-	bool same = describe_all(source, replication);
+	bool same = describe_all(source, replication, may_leave);
 	if (replication != nullptr)
 		close(replication);
 	if (!same)
@@ -259,14 +291,16 @@ open_source(const catalog::Subscription &subscription, SlotUse use, Selection se
 {
 	for (int attempt = 1; attempt <= most_attempts; attempt++) {
 		Source *source = static_cast<Source *>(palloc0(sizeof(Source)));
-		if (try_source(source, subscription, use, selection, argument))
+		/* without rows to copy there is no later copy */
+		if (try_source(source, subscription, use, selection, argument, subscription.copy_data && attempt > whole_attempts))
 			return source;
 		if (use == SlotUse::Create)
 			drop_own_slot(subscription);
 		CHECK_FOR_INTERRUPTS();
 	}
 	ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-	                errmsg("the publisher's tables were altered again and again while the copy began")));
+	                errmsg("the publisher's tables were altered again and again while the copy began"),
+	                errhint("It is tried again by itself. Partitions, parents and children need a moment without ALTER TABLE on the publisher.")));
 	pg_unreachable();
 }
 

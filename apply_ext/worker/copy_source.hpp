@@ -23,6 +23,7 @@ enum class Wish : unsigned char {
 	None,
 	Adopt, /* described: it gets a base and, where need be, a local table; and then its rows */
 	Rows,  /* it has both; its rows are copied */
+	Later, /* it was altered since the snapshot, again and again: a later copy takes it up */
 };
 
 /* One relation of the publisher, as of the snapshot. */
@@ -65,7 +66,8 @@ using Selection = Wish (*)(const SourceTable &table, const void *argument);
 
 /*
  * Opens the snapshot, lists what is published and describes what is to be adopted, all as of the snapshot. No lock remains: tables may be altered
- * from now on, but their states are those of the snapshot.
+ * from now on, but their states are those of the snapshot. A table that is altered between the snapshot and its description makes a new snapshot necessary, or,
+ * where that happens again and again and rows are copied, is left for later (Wish::Later).
  *
  * returns: palloc'd in the current context, which owns the connection
  */

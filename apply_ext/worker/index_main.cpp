@@ -395,7 +395,6 @@ build_index(const catalog::Subscription &subscription, const catalog::IndexBuild
 		begun = nullptr;
 		pg::at_point("index_built");
 		end_build(build, "Built by the index worker.");
-		pg::at_point("index_ended");
 	});
 }
 
@@ -429,7 +428,10 @@ work_round(MemoryContext round)
 			}
 		}
 	}
-	pg::call([] { unlock_table(); });
+	pg::call([] {
+		pg::at_point("index_ended");
+		unlock_table();
+	});
 }
 
 } // namespace

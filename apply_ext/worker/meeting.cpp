@@ -1,5 +1,8 @@
 #include "apply_ext/worker/meeting.hpp"
 
+#include <csignal>
+
+#include "apply_ext/catalog/internal.hpp"
 #include "apply_ext/worker/control.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
@@ -94,7 +97,73 @@ need_own_slot(std::int64_t subid)
 	return slot;
 }
 
+/* The pid of the slot's verifier, if it is of this database. */
+int
+verifier_of(Slot *slot)
+{
+	SpinLockAcquire(&slot->mutex);
+	int pid = slot->used && slot->database == MyDatabaseId ? slot->verifier : 0;
+	SpinLockRelease(&slot->mutex);
+	return pid;
+}
+
+bool
+has_lock(int pid, Oid relid)
+{
+	catalog::Internal internal = catalog::begin_internal();
+	bool found = catalog::run("SELECT FROM pg_catalog.pg_locks WHERE locktype = 'relation' AND pid = $1 AND relation = $2 AND granted LIMIT 1",
+	                          {catalog::as_int4(pid), catalog::as_oid(relid)}) > 0;
+
+	catalog::end_internal(internal);
+	return found;
+}
+
+/* Tells the session to end, unless another one has come in its place. */
+bool
+end_verifier(Slot *slot, int pid)
+{
+	SpinLockAcquire(&slot->mutex);
+	bool still = slot->used && slot->verifier == pid;
+	slot->verify_yield = slot->verify_yield || still;
+	SpinLockRelease(&slot->mutex);
+	if (still)
+		kill(pid, SIGINT);
+	return still;
+}
+
 } // namespace
+
+bool
+is_verifying()
+{
+	bool any = false;
+
+	for (int i = 0; area != nullptr && i < area->size; i++)
+		any = any || verifier_of(&area->slots[i]) != 0;
+	return any;
+}
+
+bool
+interrupt_verification(Oid relid)
+{
+	bool any = false;
+
+	for (int i = 0; area != nullptr && i < area->size; i++) {
+		int pid = verifier_of(&area->slots[i]);
+		if (pid != 0 && (!OidIsValid(relid) || has_lock(pid, relid)))
+			any = end_verifier(&area->slots[i], pid) || any;
+	}
+	return any;
+}
+
+bool
+must_yield(const Meeting *meeting)
+{
+	SpinLockAcquire(&meeting->slot->mutex);
+	bool yield = meeting->slot->verify_yield;
+	SpinLockRelease(&meeting->slot->mutex);
+	return yield;
+}
 
 void
 read_snapshot(const char *text, RemoteSnapshot *snapshot)
@@ -147,6 +216,7 @@ begin_meeting(std::int64_t subid)
 			slot->meeting = dsm_segment_handle(segment);
 			slot->verifier = MyProcPid;
 			slot->verify_relation = InvalidOid;
+			slot->verify_yield = false;
 			slot->verify_done = slot->verify_total = 0;
 		}
 		SpinLockRelease(&slot->mutex);

@@ -90,4 +90,15 @@ void hold(Meeting *meeting, Phase phase);
 /* From one phase to another, if it still is in the first. */
 bool turn(Meeting *meeting, Phase from, Phase to);
 
+/* Whether a session of this database compares both sides now. */
+bool is_verifying();
+
+/*
+ * A change of schema waits: ends the sessions of this database that compare both sides and have a lock on the local relation; InvalidOid: all of them.
+ * Their call fails, and says why. Needs a transaction. returns: whether there was one
+ */
+bool interrupt_verification(Oid relid);
+/* ... asked by the session, of its own. */
+bool must_yield(const Meeting *meeting);
+
 } // namespace schemasync::worker

@@ -64,6 +64,7 @@ struct Slot {
 	int verifier;
 	Oid verify_relation;
 	std::int64_t verify_done, verify_total;
+	bool verify_yield;         /* it was told to end, for the sake of a schema change */
 
 	/* the worker that builds indexes beside the stream (index_builds.hpp) */
 	int index_pid;

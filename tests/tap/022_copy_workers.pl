@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use SchemasyncTest;
 use Test::More;
+use IPC::Run;
 
 my ($pub, $sub) = SchemasyncTest::pair();
 
@@ -118,5 +119,28 @@ DROP PUBLICATION pub; CREATE PUBLICATION pub FOR ALL TABLES});
 create_subscription($pub, $sub, 'app', args => 'options => \'{"copy_workers": 2, "copy_part_size": "64kB"}\'');
 compare($pub, $sub, 'many tables');
 is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_tables WHERE state <> 'ready'"), '0', 'all are ready');
+
+# --- a migration that goes on and on while the copy begins: there is no moment between the snapshot and the description in which nothing is altered
+$sub->safe_psql('postgres', q{SELECT schemasync_drop_subscription('app'); DROP SCHEMA public CASCADE; CREATE SCHEMA public});
+$sub->safe_psql('postgres', 'DROP EXTENSION IF EXISTS schemasync CASCADE; CREATE EXTENSION schemasync');
+my $migration = $pub->basedir . '/migration.sql';
+append_to_file($migration, <<'SQL');
+\set i random(1, 150)
+\set f random(20, 100)
+ALTER TABLE many_:i SET (fillfactor = :f), ALTER v SET DEFAULT :f;
+\sleep 30 ms
+SQL
+my ($out, $err) = ('', '');
+local $ENV{PGHOST} = $pub->host;
+my $bench = IPC::Run::start([ 'pgbench', '-n', '-c', '2', '-T', '1000', '-f', $migration, $pub->connstr('postgres') ], '>', \$out, '2>', \$err);
+create_subscription($pub, $sub, 'app', wait => 0);
+$sub->poll_query_until('postgres', "SELECT state = 'streaming' FROM schemasync_subscriptions") or die 'the copy did not come to an end';
+$bench->signal('TERM');
+$bench->finish;
+my $left = () = slurp_file($sub->logfile) =~ /is altered while the copy begins/g;
+cmp_ok($left, '>', 0, 'tables were left for later') or diag($err);
+$sub->poll_query_until('postgres', "SELECT count(*) = 0 FROM schemasync_tables WHERE state <> 'ready'") or die 'what was left is not copied';
+wait_applied($pub, $sub, 'app');
+compare($pub, $sub, 'copied under a migration');
 
 done_testing();

@@ -32,6 +32,8 @@ $sub->safe_psql('other', 'CREATE EXTENSION schemasync');
 create_subscription($pub, $sub, 'on_t');
 create_subscription($pub, $sub, 'on_u', publications => ['pub_u']);
 my $conninfo = $pub->connstr('postgres') =~ s/'/''/gr;
+is($sub->safe_psql('postgres', qq{SELECT severity, detail FROM schemasync_preflight('$conninfo', '{pub,pub_u}') WHERE "check" = 'other_subscriptions' ORDER BY 2}),
+	"warn|subscription on_t writes 1 of the tables: public.t\nwarn|subscription on_u writes 1 of the tables: public.u", 'that others write the tables is said');
 $sub->safe_psql('other', "SELECT schemasync_create_subscription('elsewhere', '$conninfo', ARRAY['pub', 'pub_u'])");
 $pub->safe_psql('postgres', 'BEGIN; ALTER TABLE t ADD a int DEFAULT 1; ALTER TABLE u RENAME v TO w; INSERT INTO t VALUES (101); INSERT INTO u VALUES (101, 101); COMMIT');
 wait_applied($pub, $sub, $_) foreach qw(on_t on_u);

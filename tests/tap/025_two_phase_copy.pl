@@ -28,6 +28,8 @@ $pub->safe_psql('postgres', "BEGIN; INSERT INTO a VALUES (2000, 1); UPDATE a SET
 $sub->poll_query_until('postgres', 'SELECT count(*) = 1 FROM pg_prepared_xacts') or die 'it is not prepared here';
 $sub->safe_psql('postgres', "SELECT schemasync_resync('sub', 'a')");
 $pub->safe_psql('postgres', "ALTER PUBLICATION pub ADD TABLE b; INSERT INTO b VALUES (2000, 1); BEGIN; INSERT INTO b VALUES (2001, 1); PREPARE TRANSACTION 'later'");
+like($sub->safe_psql('postgres', q{SELECT detail FROM schemasync_progress WHERE relation = 'public.a'}), qr/^waits for the end of prepared transactions: schemasync_\d+_/,
+	'who holds the copy back is shown');
 $pub->safe_psql('postgres', $_) for "COMMIT PREPARED 'open'", 'INSERT INTO a VALUES (2002, 1)', "COMMIT PREPARED 'later'";
 ready('a');
 ready('b');

@@ -21,6 +21,7 @@ my $plain = 'CREATE TABLE %s (id int PRIMARY KEY, a int, b text); INSERT INTO %s
 #   by_hand: without the suggested SQL
 #   apply: schemasync_resolve(id, 'apply'), which runs the suggested SQL within the boundary
 #   carry, resync, skip: the command of that line of the hint
+#   ended: by hand, as the hint's line of who holds the lock has it
 #   rewritten: the refused command is not repeated; `safe` is the migration as the hint would have it written, on a table of its own, and is not refused
 # by_hand may hold %values(column), an UPDATE for each row that the publisher had before its rows after the change.
 my @cases = (
@@ -35,6 +36,9 @@ my @cases = (
 	{ name => 'rewritten', reason => 'rewrite_unproven', change => 'ALTER TABLE %s ALTER a TYPE int USING (random() * 1000)::int',
 		ways => [qw(suggested_then_values carry resync rewritten)], by_hand => '%values(a)',
 		safe => 'ALTER TABLE %s ADD a2 int; UPDATE %s SET a2 = (random() * 1000)::int; ALTER TABLE %s DROP a; ALTER TABLE %s RENAME a2 TO a' },
+	{ name => 'shaped', reason => 'multi_shape_unordered', change => 'BEGIN; SET LOCAL session_replication_role = replica; ALTER EVENT TRIGGER schemasync_capture_end DISABLE; '
+		. 'ALTER TABLE %s ALTER a TYPE float8 USING random(), ADD c float8 DEFAULT random(); ALTER EVENT TRIGGER schemasync_capture_end ENABLE ALWAYS; '
+		. 'INSERT INTO %s (id, a) VALUES (5, 5); COMMIT', rows => 'SELECT 1', ways => [qw(resync)] },
 	{ name => 'renamed_unseen', reason => 'rename_unproven', rows => 'INSERT INTO %s VALUES (7, 7, $$z$$)',
 		change => 'SET session_replication_role = replica; ALTER EVENT TRIGGER schemasync_capture_end DISABLE; ALTER TABLE %s DROP a; ALTER TABLE %s ADD aa int; ALTER TABLE %s DROP b; ALTER TABLE %s ADD b text; '
 		. 'ALTER EVENT TRIGGER schemasync_capture_end ENABLE ALWAYS; SET session_replication_role = DEFAULT',
@@ -59,7 +63,7 @@ my @cases = (
 	{ name => 'violated_check', reason => 'apply_failed', local => 'INSERT INTO %s VALUES (900, -1, NULL)', change => 'ALTER TABLE %s ADD CONSTRAINT %s_c CHECK (a > 0)',
 		ways => [qw(by_hand)], by_hand => 'DELETE FROM %s WHERE id = 900' },
 	{ name => 'locked', reason => 'lock_timeout', options => '{"ddl_lock_timeout": 50, "ddl_lock_retries": 1}', local => 'BEGIN; LOCK TABLE %s IN ACCESS SHARE MODE; PREPARE TRANSACTION $$%s$$',
-		change => 'ALTER TABLE %s ADD c int', ways => [qw(by_hand)], by_hand => 'COMMIT PREPARED $$%s$$' },
+		change => 'ALTER TABLE %s ADD c int', ways => [qw(ended)] },
 	{ name => 'identity_gone', reason => 'unsupported_object', setup => 'CREATE TABLE %s (id int NOT NULL, a int, b text); CREATE UNIQUE INDEX %s_i ON %s (id); ALTER TABLE %s REPLICA IDENTITY USING INDEX %s_i; INSERT INTO %s VALUES (1, 1, $$x$$)',
 		change => 'DROP INDEX %s_i', rows => 'ALTER TABLE %s REPLICA IDENTITY FULL; INSERT INTO %s VALUES (5, 5, $$z$$); UPDATE %s SET a = 6 WHERE id = 1', ways => [qw(by_hand)], by_hand => 'DROP INDEX %s_i' },
 );
@@ -127,6 +131,7 @@ foreach my $entry (@tables)
 	if ($way eq 'apply') { @run = ("SELECT schemasync_resolve($id, 'apply')"); }
 	elsif ($way eq 'carry') { @run = commands_of($hint, qr/"carry"/); }
 	elsif ($way eq 'resync') { @run = commands_of($hint, qr/schemasync_resync/); }
+	elsif ($way eq 'ended') { @run = ($hint =~ /: (COMMIT PREPARED [^;]*;)/, commands_of($hint, qr/schemasync_resume/)); }
 	elsif ($way eq 'skip') { @run = commands_of($hint, qr/'skip'/); }
 	else { push @run, commands_of($hint, qr/^(?!Or have).*schemasync_resume/); }
 	foreach my $sql (grep { /\S/ } @run)
