@@ -374,5 +374,12 @@ is($sub->safe_psql('via', q{SELECT DISTINCT verdict FROM schemasync_ddl_history 
 	'that a partition is not here is in the history');
 is($sub->safe_psql('via', q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'tp2'::regclass AND attnum > 0}), 'quite another',
 	'what has its name is left alone');
+$sub->safe_psql('via', q{SELECT schemasync_alter_subscription('via', schema_changes => 'ignore')});
+$pub->safe_psql('via', 'CREATE TABLE tp3 PARTITION OF tp FOR VALUES IN (3, 13); INSERT INTO tp VALUES (3), (13)');
+wait_applied($pub, $sub, 'via', 'via');
+$sub->safe_psql('via', q{SELECT schemasync_refresh('via')});
+wait_applied($pub, $sub, 'via', 'via');
+is($sub->safe_psql('via', 'SELECT * FROM tp ORDER BY k'), $pub->safe_psql('via', 'SELECT * FROM tp WHERE k < 20 ORDER BY k'), 'a partition that is not made here: its rows are those of the root');
+like($sub->safe_psql('via', $tables), qr/public\.tp3 - ready$/, '... and nothing waits for it');
 
 done_testing();
