@@ -204,6 +204,10 @@ digest_type(Oid typid)
 		add(&out, format_procedure_qualified(form->typoutput));
 		add(&out, digest_function(form->typoutput));
 		add(&out, extension_name_of(TypeRelationId, typid));
+	} else if (form->typtype == TYPTYPE_DOMAIN) {
+		/* its checks, which turn values away and change none, are for those who cast to it */
+		add(&out, type_sql(form->typbasetype, form->typtypmod));
+		add(&out, OidIsValid(form->typcollation) ? collation_name(form->typcollation) : nullptr);
 	}
 	ReleaseSysCache(tuple);
 	return finish(&out);
