@@ -244,6 +244,8 @@ send_message(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn,
 	Session *session = session_of(ctx);
 
 	report_change(ctx);
+	/* the change before may have ended with an error that the server passes over, as it does when a transaction that is streamed aborts */
+	release_relation(session);
 	if (session->options.schemasync && is_reserved(prefix)) {
 		MemoryContext caller = MemoryContextSwitchTo(session->row_context);
 		receive_marker(ctx, txn, lsn, transactional, prefix, size, content);

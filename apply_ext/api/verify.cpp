@@ -15,6 +15,7 @@
 #include "pg/catalog/catalog.hpp"
 #include "pg/compat.hpp"
 #include "pg/guard.hpp"
+#include "pg/subtransaction.hpp"
 
 extern "C" {
 #include "access/xact.h"
@@ -29,7 +30,6 @@ extern "C" {
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -414,6 +414,21 @@ why_unfit(const Verify *verify, const Table &table, const catalog::RelationRow *
 	return nullptr;
 }
 
+struct Comparing {
+	Verify *verify;
+	const Table *table;
+	const catalog::RelationRow *row;
+	const Comparison *found;
+};
+
+void
+compare_one(void *argument)
+{
+	Comparing *one = static_cast<Comparing *>(argument);
+
+	one->found = compare_rows(one->verify->publisher, one->table->source, *one->row, one->verify->hashing);
+}
+
 /*
  * In a subtransaction that is rolled back, so that the locks of the queries go with it: the worker may have to change the table before it comes to the position
  * of the next batch, and would wait for this session, which waits for it.
@@ -421,16 +436,13 @@ why_unfit(const Verify *verify, const Table &table, const catalog::RelationRow *
 const Comparison *
 compare_apart(Verify *verify, const Table &table, const catalog::RelationRow &row)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Comparing one = {verify, &table, &row, nullptr};
+	/* an error must not outlive the subtransaction, which would keep the session's transaction open, and with it the locks */
+	ErrorData *error = pg::run_in_subtransaction(compare_one, &one, pg::Ending::RollBack);
 
-	BeginInternalSubTransaction(nullptr);
-	MemoryContextSwitchTo(context);
-	const Comparison *found = compare_rows(verify->publisher, table.source, row, verify->hashing);
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return found;
+	if (error != nullptr)
+		ReThrowError(error);
+	return one.found;
 }
 
 void
@@ -495,6 +507,7 @@ verify(void *argument)
 		}
 		compare_batch(&verify, first, last, set);
 	}
+	call->meeting = nullptr;
 	worker::end_meeting(verify.meeting);
 	worker::close(verify.publisher);
 	pg::catalog::end_pinned_settings(nest_level);

@@ -74,6 +74,27 @@ read_followed(SchemaWork &work, const char *const *texts, int count, const Adopt
 	return documents;
 }
 
+/*
+ * Of the documents those that come before the tables. What is said of an object that only a later copy makes comes with it: afterwards nothing
+ * shows that it was made by this one.
+ */
+void
+keep_what_comes_first(Documents &documents, const Adopted &which)
+{
+	std::set<std::pair<std::string, Oid>> first;
+
+	std::erase_if(documents, [&](const auto &document) {
+		const state::Definition &definition = document.value;
+		const std::string &object_class = definition.object_class;
+		if (object_class == "comments" || object_class == "privileges")
+			return which.all || definition.of_table != 0 || first.count({definition.catalog, definition.oid}) == 0;
+		if (object_class != "extensions" && object_class != "functions" && object_class != merge::sequence_class)
+			return true;
+		first.insert({definition.catalog, definition.oid});
+		return false;
+	});
+}
+
 void
 ensure_schema(const SchemaWork &work, const std::string &schema)
 {
@@ -163,10 +184,7 @@ adopt_definitions(const catalog::Subscription &subscription, const char *const *
 		Documents documents = read_followed(work, texts, count, which);
 
 		if (before_tables) {
-			std::erase_if(documents, [](const auto &document) {
-				const std::string &object_class = document.value.object_class;
-				return object_class != "extensions" && object_class != "functions" && object_class != merge::sequence_class;
-			});
+			keep_what_comes_first(documents, which);
 			if (subscription.copy_schema)
 				for (const auto &document : documents)
 					ensure_schema(work, document.value.name.schema);

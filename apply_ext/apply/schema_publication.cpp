@@ -201,7 +201,7 @@ bool
 needs_new_copy(const state::Relation &base, const state::Relation &theirs, bool republished)
 {
 	/* a partition whose rows came with its root's, as they go on to do: the root's own state tells */
-	if (theirs.published_via_root && !base.published_via_root && !theirs.partition_bound.empty())
+	if (theirs.published_via_root && !base.published_via_root && (!theirs.partition_bound.empty() || theirs.partition_hidden))
 		return false;
 	if (!publishes_no_more(base, theirs))
 		return true;

@@ -153,12 +153,17 @@ has_rewrite(const SchemaWork &work, Oid publisher_oid)
 	return false;
 }
 
+bool
+travels_as_root(const state::Relation &theirs)
+{
+	return theirs.published_via_root && (!theirs.partition_bound.empty() || theirs.partition_hidden);
+}
+
 /* A partition that was not taken up, since it is not here or is another one: its rows travel as its root's. */
 bool
 is_kept_out(const Sides &sides, const state::Relation &theirs)
 {
-	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !is_removed(*sides.row) && theirs.published_via_root &&
-	       !theirs.partition_bound.empty();
+	return sides.row != nullptr && !OidIsValid(sides.row->relid) && !is_removed(*sides.row) && travels_as_root(theirs);
 }
 
 } // namespace
@@ -178,6 +183,8 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 			pairs = pairs_after(theirs.value, *now, sides, local_columns);
 
 	const std::string base = base_of(work, theirs.text);
+	/* one that was not made here (ignored, or skipped) cannot get its rows later but by a copy */
+	const char *state = OidIsValid(relid) || travels_as_root(theirs.value) ? "ready" : "needs_refresh";
 	const catalog::RelationRow row{.publisher_oid = theirs.value.name.oid,
 	                               .publisher_schema = theirs.value.name.schema.c_str(),
 	                               .publisher_name = theirs.value.name.name.c_str(),
@@ -185,7 +192,7 @@ accept_relation(SchemaWork &work, const state::Document<state::Relation> &theirs
 	                               .base = base.c_str(),
 	                               .npairs = static_cast<int>(pairs.size()),
 	                               .pairs = pairs.data(),
-	                               .state = "ready",
+	                               .state = state,
 	                               .sync_lsn = InvalidXLogRecPtr,
 	                               .options = nullptr,
 	                               .created = false};

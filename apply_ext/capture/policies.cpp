@@ -32,12 +32,27 @@ bad_tables(const char *where)
 	pg_unreachable();
 }
 
+Oid
+find_relation_anywhere(const char *schema, const char *name)
+{
+	Oid nspid = get_namespace_oid(schema, true);
+
+	return OidIsValid(nspid) ? get_relname_relid(name, nspid) : InvalidOid;
+}
+
 /* InvalidOid when there is no such table and that does not matter. */
 Oid
 find_table(const char *name, bool strict)
 {
-	RangeVar *range = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
-	Oid relid = RangeVarGetRelid(range, NoLock, !strict);
+	List *names = textToQualifiedNameList(cstring_to_text(name));
+	Oid relid = InvalidOid;
+	/* of the guard every role's commands are judged, also those of roles that may not look into the table's schema */
+	if (strict)
+		relid = RangeVarGetRelid(makeRangeVarFromNameList(names), NoLock, false);
+	else if (list_length(names) == 2)
+		relid = find_relation_anywhere(strVal(linitial(names)), strVal(lsecond(names)));
+	else if (list_length(names) == 1)
+		relid = RelnameGetRelid(strVal(linitial(names)));
 	char kind = OidIsValid(relid) ? get_rel_relkind(relid) : '\0';
 
 	if (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE)

@@ -189,7 +189,7 @@ mark_adoption(std::int64_t subid, Oid publisher_oid)
 {
 	Internal internal = begin_internal();
 
-	run("UPDATE schemasync.relation SET adopt = true WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(publisher_oid)});
+	run("UPDATE schemasync.relation SET adopt = true, adopting = true WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(publisher_oid)});
 	end_internal(internal);
 }
 
@@ -210,12 +210,22 @@ load_adoptions(std::int64_t subid, int *count)
 }
 
 void
+settle_missing(std::int64_t subid, Oid publisher_oid)
+{
+	Internal internal = begin_internal();
+
+	run("UPDATE schemasync.relation SET state = 'ready' WHERE subid = $1 AND publisher_oid = $2 AND relid = 0 AND state = 'init'",
+	    {as_int8(subid), as_oid(publisher_oid)});
+	end_internal(internal);
+}
+
+void
 end_adoptions(std::int64_t subid, const Oid *oids, int count)
 {
 	Internal internal = begin_internal();
 
 	for (int i = 0; i < count; i++)
-		run("UPDATE schemasync.relation SET adopt = false WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(oids[i])});
+		run("UPDATE schemasync.relation SET adopt = false, adopting = false WHERE subid = $1 AND publisher_oid = $2", {as_int8(subid), as_oid(oids[i])});
 	end_internal(internal);
 }
 

@@ -68,6 +68,9 @@ bool is_any_copying(std::int64_t subid);
 void mark_adoption(std::int64_t subid, Oid publisher_oid);
 /* The tables that are marked so: their publisher's oids, palloc'd. */
 Oid *load_adoptions(std::int64_t subid, int *count);
+/* A table that is not here and has no rows of its own to come: it waits for nothing. */
+void settle_missing(std::int64_t subid, Oid publisher_oid);
+
 void end_adoptions(std::int64_t subid, const Oid *oids, int count);
 
 /* The tables that were made by a copy and lack something yet: their publisher's oids, parents first, palloc'd. */

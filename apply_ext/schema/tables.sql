@@ -54,6 +54,7 @@ CREATE TABLE schemasync.relation (
 	options jsonb NOT NULL DEFAULT '{}',   -- policies of this table that override the subscription's
 	created boolean NOT NULL DEFAULT false, -- made by the initial copy: indexes and constraints still follow the rows
 	adopt boolean NOT NULL DEFAULT false,  -- what is of the opt-in classes and lies on it is still to be made, or found, here
+	adopting boolean NOT NULL DEFAULT false, -- ... by the copy that took it in, or by one more if that did not come to it
 	PRIMARY KEY (subid, publisher_oid)
 );
 -- What is asked after every schema change must not read the rows of all tables: which are being copied, and whose a local table is.

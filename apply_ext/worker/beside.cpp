@@ -66,9 +66,9 @@ load_due(std::int64_t subid)
 	Internal internal = begin_internal();
 	/* the copy worker has ended: what it was at begins again; one that commits just now is waited for */
 	run("UPDATE schemasync.relation SET state = 'init' WHERE subid = $1 AND state = 'copying'", {as_int8(subid)});
-	run_latest("SELECT count(*) FILTER (WHERE r.state = 'init') + CASE WHEN s.refresh THEN 1 ELSE 0 END,"
+	run_latest("SELECT count(*) FILTER (WHERE r.state = 'init' OR (r.state = 'ready' AND r.adopting AND r.relid <> 0)) + CASE WHEN s.refresh THEN 1 ELSE 0 END,"
 	           " count(*) FILTER (WHERE r.state = 'catchup'), min(r.sync_lsn) FILTER (WHERE r.state = 'catchup')"
-	           " FROM schemasync.subscription s LEFT JOIN schemasync.relation r ON r.subid = s.subid AND r.state IN ('init', 'catchup')"
+	           " FROM schemasync.subscription s LEFT JOIN schemasync.relation r ON r.subid = s.subid AND (r.state IN ('init', 'catchup') OR r.adopting)"
 	           " WHERE s.subid = $1 GROUP BY s.refresh",
 	           {as_int8(subid)});
 	if (SPI_processed == 1)

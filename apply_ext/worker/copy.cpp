@@ -160,6 +160,10 @@ adopt_some(const catalog::Subscription &subscription, const Source &source, Mode
 		if (source.tables[i].state != nullptr)
 			catalog::mark_adoption(subscription.subid, source.tables[i].oid);
 	}
+	for (int i = first; mode == Mode::Beside && i < *at; i++) {
+		if (source.tables[i].state != nullptr && source.tables[i].below && !has_rows_of_its_own(source.tables[i]))
+			catalog::settle_missing(subscription.subid, source.tables[i].oid);
+	}
 	for (int i = first; subscription.copy_data && mode != Mode::Beside && i < *at; i++) {
 		if (source.tables[i].state != nullptr && !has_rows_of_its_own(source.tables[i]))
 			set_table_state(subscription, source.tables[i].oid, "ready", InvalidXLogRecPtr, 0);
@@ -226,6 +230,8 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, M
 	const char **texts = describe_objects(source, subscription, &count);
 	apply::adopt_definitions(subscription, texts, count, before_tables, source.position,
 	                         all && mode != Mode::Beside && !subscription.refreshing, which);
+	if (!before_tables && all)
+		which.tables = catalog::load_adoptions(subscription.subid, &which.count);
 	if (!before_tables)
 		catalog::end_adoptions(subscription.subid, which.tables, which.count);
 }

@@ -1,13 +1,21 @@
 #include "apply_ext/worker/local.hpp"
+#include "pg/compat.hpp"
 
 extern "C" {
 #include "access/xact.h"
 #include "postmaster/bgworker.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::worker {
+
+namespace {
+
+bool is_unnamed = false;
+
+} // namespace
 
 void
 begin()
@@ -17,8 +25,17 @@ begin()
 }
 
 void
+set_unnamed(bool unnamed)
+{
+	is_unnamed = unnamed;
+}
+
+void
 commit()
 {
+	/* else the commit would be told as of the time of the one before, which is all that the server notes without a name */
+	if (is_unnamed)
+		pg::compat::set_origin_position(InvalidXLogRecPtr, GetCurrentTimestamp());
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 }

@@ -15,6 +15,9 @@ namespace schemasync::worker {
 void begin();
 void commit();
 
+/* Whether what commit() commits has an origin without a name (pg::compat::unnamed_origin). */
+void set_unnamed(bool unnamed);
+
 /* The subscription as it is now, in TopMemoryContext, read in a transaction of its own; nullptr: it is gone. */
 catalog::Subscription *load(std::int64_t subid);
 

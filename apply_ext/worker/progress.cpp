@@ -1,4 +1,5 @@
 #include "apply_ext/worker/progress.hpp"
+#include "apply_ext/worker/local.hpp"
 
 #include "core/protocol.hpp"
 
@@ -23,7 +24,7 @@ namespace {
  * How long the last commit without rows must be ago before the next, ms. Such a commit is news of its own (72 bytes) for a publisher that subscribes to
  * this server, and its answer to that is news for this one: what is not much more than that may be nothing else, and is answered less often.
  */
-int
+std::int64_t
 idle_pause(XLogRecPtr news, Haste haste, int interval)
 {
 	constexpr XLogRecPtr much = 1024 * 1024, answers = 256, answer = 80; /* bytes; answers: with what the server itself writes now and then */
@@ -37,7 +38,7 @@ idle_pause(XLogRecPtr news, Haste haste, int interval)
 	case Haste::None:
 		break;
 	}
-	return news > much ? soon : news <= answers ? 6 * interval : interval;
+	return news > much ? soon : news <= answers ? static_cast<std::int64_t>(6) * interval : interval;
 }
 
 // ---- leaves: may ereport; plain data only ----
@@ -78,6 +79,8 @@ start_progress(Progress *progress, MemoryContext context, const char *origin_nam
 		origin = replorigin_create(origin_name);
 	pg::compat::replorigin_session_setup(origin);
 	pg::compat::set_session_origin(origin);
+	set_unnamed(false);
+	pg::compat::set_origin_position(InvalidXLogRecPtr, 0);
 	XLogRecPtr position = replorigin_session_get_progress(true);
 	CommitTransactionCommand();
 	progress->durable = position;

@@ -361,7 +361,7 @@ try_query(Publisher *publisher, const char *sql, Rows *rows, const char **messag
 	}
 	const char *state = answer != nullptr ? PQresultErrorField(answer, PG_DIAG_SQLSTATE) : nullptr;
 	const char *primary = answer != nullptr ? PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY) : nullptr;
-	if (state == nullptr)
+	if (state == nullptr || strlen(state) != 5)
 		raise_result(publisher, answer);
 	state = pstrdup(state);
 	*message = pstrdup(primary != nullptr ? primary : "");

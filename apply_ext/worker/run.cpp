@@ -223,6 +223,7 @@ set_parameters(const catalog::Subscription *subscription)
 	/* Until the apply worker has its own origin, and in all the other workers, which cannot share it: what they write was made on the publisher,
 	 * and must not go back there as if it were made here. */
 	pg::compat::set_session_origin(pg::compat::unnamed_origin);
+	set_unnamed(true);
 }
 
 void

@@ -125,6 +125,7 @@ struct Relation {
 	std::optional<Name> of_type;
 	std::string partition_key, partition_bound;
 	std::optional<Expression> partition_key_expr;
+	bool partition_hidden = false; /* a partition, of what and for which values a column list hides */
 	std::vector<Name> parents;
 	std::string extension;
 	std::optional<std::vector<AttrNumber>> published_columns;

@@ -172,6 +172,7 @@ read_relation(const Node &node)
 	result.partition_key = node.text("partition_key", "");
 	result.partition_key_expr = read_expression(node, "partition_key_expr");
 	result.partition_bound = node.text("partition_bound", "");
+	result.partition_hidden = node.boolean("partition_hidden", false);
 	node.each("parents", [&](const Node &parent) { result.parents.push_back(read_name(parent)); });
 	result.extension = node.text("extension", "");
 	if (node.has("published"))

@@ -243,6 +243,9 @@ RelationMerge::table_names()
 void
 RelationMerge::table_detach()
 {
+	/* it may still be one of theirs: that cannot be seen any more */
+	if (theirs_->partition_hidden)
+		return;
 	for (const state::Name &parent : base_->parents) {
 		bool rebound = has_parent(*theirs_, parent) && base_->partition_bound != theirs_->partition_bound;
 		if (has_parent(*theirs_, parent) && !rebound)

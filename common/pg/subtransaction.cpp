@@ -9,7 +9,7 @@ extern "C" {
 namespace schemasync::pg {
 
 ErrorData *
-run_in_subtransaction(void (*body)(void *), void *arg)
+run_in_subtransaction(void (*body)(void *), void *arg, Ending ending)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -17,7 +17,7 @@ run_in_subtransaction(void (*body)(void *), void *arg)
 	BeginInternalSubTransaction(nullptr);
 	MemoryContextSwitchTo(context);
 	ErrorData *error = run_protected(body, arg);
-	if (error == nullptr)
+	if (error == nullptr && ending == Ending::Commit)
 		ReleaseCurrentSubTransaction();
 	else
 		RollbackAndReleaseCurrentSubTransaction();

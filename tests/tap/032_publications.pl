@@ -289,6 +289,33 @@ wait_applied($pub, $sub, 'listed');
 is(state_of('listed.t'), 'needs_refresh', 'without a list there is one column more: copied when asked');
 $sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('listed')");
 
+# --- a partition by itself, of a root that is given up: with its bound where the list shows the key, as a table of its own where not
+$pub->safe_psql('postgres', q{CREATE SCHEMA parted; CREATE TABLE parted.p (id int, k int, v int, PRIMARY KEY (id, k)) PARTITION BY LIST (k);
+	CREATE TABLE parted.p1 PARTITION OF parted.p FOR VALUES IN (1); CREATE TABLE parted.p2 PARTITION OF parted.p FOR VALUES IN (2);
+	INSERT INTO parted.p SELECT i, i % 2 + 1, i FROM generate_series(1, 20) i; CREATE PUBLICATION parted FOR TABLE parted.p;
+	CREATE PUBLICATION keyless WITH (publish = insert)});
+create_subscription($pub, $sub, 'parted', publications => [ 'parted', 'keyless' ]);
+sub settle_parted
+{
+	$sub->poll_query_until('postgres', "SELECT count(*) = 0 FROM schemasync_tables WHERE subscription = 'parted' AND state NOT IN ('ready', 'removed')") or die;
+	wait_applied($pub, $sub, 'parted');
+}
+$pub->safe_psql('postgres', 'ALTER PUBLICATION parted DROP TABLE parted.p; ALTER PUBLICATION parted ADD TABLE parted.p1 (id, k)');
+wait_applied($pub, $sub, 'parted');
+settle_parted();
+$pub->safe_psql('postgres', 'INSERT INTO parted.p VALUES (30, 1, 30), (31, 2, 31); UPDATE parted.p SET id = id + 100 WHERE id = 4');
+settle_parted();
+same('SELECT id, k FROM parted.p1 ORDER BY 1', 'a partition of a root that is not published any more');
+is($sub->safe_psql('postgres', "SELECT count(*) FROM pg_inherits WHERE inhparent = 'parted.p'::regclass"), '2', '... stays where it is');
+$sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('parted'); DROP TABLE parted.p");
+$pub->safe_psql('postgres', 'ALTER PUBLICATION parted DROP TABLE parted.p1; ALTER PUBLICATION keyless ADD TABLE parted.p2 (v)');
+create_subscription($pub, $sub, 'parted', publications => [ 'parted', 'keyless' ]);
+$pub->safe_psql('postgres', 'INSERT INTO parted.p VALUES (40, 2, 40)');
+settle_parted();
+is($sub->safe_psql('postgres', "SELECT string_agg(attname, ' ') FROM pg_attribute WHERE attrelid = 'parted.p2'::regclass AND attnum > 0"), 'v', 'a table of its own');
+same('SELECT v FROM parted.p2 ORDER BY 1', '... with its rows');
+$sub->safe_psql('postgres', "SELECT schemasync_drop_subscription('parted')");
+
 # --- a filter has no effect beside the table's whole schema, neither in the copy nor in the stream
 $pub->safe_psql('postgres', q{CREATE SCHEMA whole; CREATE TABLE whole.f (id int PRIMARY KEY); INSERT INTO whole.f SELECT generate_series(1, 20);
 	CREATE PUBLICATION whole FOR TABLES IN SCHEMA whole, TABLE whole.f WHERE (id > 10); CREATE PUBLICATION part FOR TABLE whole.f WHERE (id > 15)});
@@ -304,6 +331,17 @@ $pub->safe_psql('postgres', 'ALTER TABLE g ADD n int; INSERT INTO g VALUES (3, 3
 wait_applied($pub, $sub, 'sub');
 is($sub->safe_psql('postgres', 'SELECT * FROM g ORDER BY 1'), "1|\n2|\n3|33\n4|44", 'a column that was made by hand has its values, one that was not is left out');
 $pub->safe_psql('postgres', 'ALTER TABLE g DROP COLUMN o');
+# ... and a table that is made by hand later is taken up by schemasync_refresh()
+$pub->safe_psql('postgres', 'CREATE TABLE byhand (id int PRIMARY KEY); INSERT INTO byhand VALUES (1); ALTER PUBLICATION pub ADD TABLE byhand; CREATE TABLE other.byhand (id int PRIMARY KEY);
+	ALTER PUBLICATION pub ADD TABLES IN SCHEMA other; CREATE TABLE other.late (id int PRIMARY KEY); INSERT INTO other.late VALUES (1)');
+wait_applied($pub, $sub, 'sub');
+is(state_of($_), 'needs_refresh', "$_ is not here: shown") for qw(public.byhand other.late);
+$sub->safe_psql('postgres', 'CREATE TABLE byhand (id int PRIMARY KEY); CREATE TABLE other.late (id int PRIMARY KEY); CREATE TABLE other.byhand (id int PRIMARY KEY)');
+$pub->safe_psql('postgres', 'INSERT INTO byhand VALUES (2); INSERT INTO other.late VALUES (2)');
+wait_applied($pub, $sub, 'sub');
+$sub->safe_psql('postgres', "SELECT schemasync_refresh('sub')");
+settle();
+same(rows($_), "$_ is copied when asked") for qw(byhand other.late);
 $sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', schema_changes => 'forward')});
 
 # --- nothing is held back at the end
@@ -336,5 +374,12 @@ is($sub->safe_psql('via', q{SELECT DISTINCT verdict FROM schemasync_ddl_history 
 	'that a partition is not here is in the history');
 is($sub->safe_psql('via', q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'tp2'::regclass AND attnum > 0}), 'quite another',
 	'what has its name is left alone');
+$sub->safe_psql('via', q{SELECT schemasync_alter_subscription('via', schema_changes => 'ignore')});
+$pub->safe_psql('via', 'CREATE TABLE tp3 PARTITION OF tp FOR VALUES IN (3, 13); INSERT INTO tp VALUES (3), (13)');
+wait_applied($pub, $sub, 'via', 'via');
+$sub->safe_psql('via', q{SELECT schemasync_refresh('via')});
+wait_applied($pub, $sub, 'via', 'via');
+is($sub->safe_psql('via', 'SELECT * FROM tp ORDER BY k'), $pub->safe_psql('via', 'SELECT * FROM tp WHERE k < 20 ORDER BY k'), 'a partition that is not made here: its rows are those of the root');
+like($sub->safe_psql('via', $tables), qr/public\.tp3 - ready$/, '... and nothing waits for it');
 
 done_testing();

@@ -324,6 +324,7 @@ $pub->safe_psql('second', q{
 	CREATE SCHEMA more; CREATE SEQUENCE numbers; CREATE FUNCTION unpublished() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 	CREATE TABLE more.y (id int PRIMARY KEY DEFAULT nextval('numbers'), v int); INSERT INTO more.y (v) VALUES (1), (2);
 	CREATE FUNCTION more.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE VIEW more.w AS SELECT v FROM more.y;
+	REVOKE EXECUTE ON FUNCTION more.f() FROM PUBLIC; COMMENT ON FUNCTION more.f() IS 'eff';
 	CREATE TRIGGER tr BEFORE INSERT ON more.y FOR EACH ROW EXECUTE FUNCTION more.f(); COMMENT ON TABLE more.y IS 'why'; COMMENT ON VIEW more.w IS 'double u';
 	CREATE TRIGGER lost BEFORE INSERT ON more.y FOR EACH ROW EXECUTE FUNCTION unpublished(); GRANT SELECT ON more.y TO reader; CREATE STATISTICS more.s ON id, v FROM more.y;
 	ALTER PUBLICATION pub3 ADD TABLES IN SCHEMA more});
@@ -334,6 +335,9 @@ compare_tables($pub, $sub, 'a table with a sequence from before', '^more\.y$', '
 is($sub->safe_psql('second', q{SELECT obj_description('more.y'::regclass), obj_description('more.w'::regclass), has_table_privilege('reader', 'more.y', 'SELECT'),
 	(SELECT string_agg(tgname, ',') FROM pg_trigger WHERE tgrelid = 'more.y'::regclass), (SELECT count(*) FROM pg_statistic_ext WHERE stxrelid = 'more.y'::regclass)}),
 	'why|double u|t|tr|1', 'a schema that is published later brings what is in it');
+is($sub->safe_psql('second', q{SELECT obj_description('more.f'::regproc), NOT EXISTS (SELECT FROM pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) a
+	WHERE p.oid = 'more.f'::regproc AND a.grantee = 0)}), 'eff|t', '... with what is said of it and who may call it');
+is($sub->safe_psql('second', 'SELECT count(*) FROM schemasync.relation WHERE adopt OR adopting'), '0', '... all of it');
 is($sub->safe_psql('second', q{SELECT verdict FROM schemasync_ddl_history WHERE object_identity = 'lost on more.y' AND detail ~ 'function public\.unpublished\(\) does not exist'}),
 	'ignore', '... and what cannot be made is said');
 is($sub->safe_psql('second', q{SELECT count(*) FROM schemasync_ddl_history WHERE operation ~ 'publication' AND verdict = 'ignore'}), '0', 'the command itself is none that is ignored');

@@ -237,7 +237,10 @@ is($sub->safe_psql('app', "SELECT differences FROM schemasync_verify('app', 'acc
 my $errors = '';
 foreach my $timeout (1, 5, 20, 60, 150)
 {
-	$errors .= error_of("SET statement_timeout = $timeout; SELECT schemasync_verify('app')", dbname => 'app');
+	my (undef, $after, $error) = $sub->psql('app', "SET statement_timeout = $timeout;\nSELECT schemasync_verify('app');\nRESET statement_timeout;\nSELECT 'goes on'",
+		on_error_stop => 0);
+	like($after, qr/goes on$/, "after $timeout ms: the session is in no transaction, and holds nothing");
+	$errors .= $error;
 }
 like($errors, qr/canceling statement due to statement timeout/, 'statement_timeout ends it');
 my $verify = start([ 'psql', '-XAtq', '-d', $sub->connstr('app'), '-c', q{SELECT bool_and(equal) FROM generate_series(1, 100000) i, LATERAL schemasync_verify(CASE WHEN i > 0 THEN 'app' END, 'history')} ],

@@ -189,8 +189,8 @@ append_column(StringInfo out, const Subject &subject, const Column *column, Heap
 	Datum options = heap_getattr(tuple, Anum_pg_attribute_attoptions, descriptor, &isnull);
 	if (!isnull)
 		json::text_array(out, "options", options, compat::is_attribute_version);
-	json::boolean(out, "local", attribute->attislocal);
-	json::number(out, "inhcount", attribute->attinhcount);
+	json::boolean(out, "local", subject.alone || attribute->attislocal);
+	json::number(out, "inhcount", subject.alone ? 0 : attribute->attinhcount);
 	json::end_object(out);
 }
 

@@ -163,10 +163,10 @@ append_constraint(StringInfo out, const Subject &subject, const Constraint *cons
 	json::boolean(out, "deferrable", form->condeferrable);
 	json::boolean(out, "deferred", form->condeferred);
 	json::number(out, "index", form->conindid);
-	json::boolean(out, "local", form->conislocal);
-	json::number(out, "inhcount", form->coninhcount);
+	json::boolean(out, "local", subject.alone || form->conislocal);
+	json::number(out, "inhcount", subject.alone ? 0 : form->coninhcount);
 	json::boolean(out, "no_inherit", form->connoinherit);
-	json::number(out, "parent", form->conparentid);
+	json::number(out, "parent", subject.alone ? InvalidOid : form->conparentid);
 	if (constraint->check != nullptr)
 		append_expression_field(out, "expr", constraint->check, subject.relid);
 	else if (form->contype == CONSTRAINT_EXCLUSION) {

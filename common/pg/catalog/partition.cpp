@@ -4,12 +4,15 @@
 #include "pg/compat.hpp"
 
 extern "C" {
+#include "access/sysattr.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
@@ -67,6 +70,15 @@ key_is_hidden(const Subject &subject, const FormData_pg_partitioned_table *form,
 	return mentions_hidden(reinterpret_cast<Node *>(expressions), subject.visible);
 }
 
+/* Whether the partition's column of the parent's is one that is not visible. */
+bool
+key_column_is_hidden(const Subject &subject, Oid parent, AttrNumber attnum)
+{
+	const char *name = get_attname(parent, attnum, true);
+
+	return name == nullptr || !is_visible(subject, get_attnum(subject.relid, name));
+}
+
 char *
 key_definition(const Subject &subject, HeapTuple tuple, List *expressions)
 {
@@ -108,6 +120,31 @@ key_definition(const Subject &subject, HeapTuple tuple, List *expressions)
 
 } // namespace
 
+bool
+bound_is_hidden(const Subject &subject)
+{
+	if (subject.visible == nullptr)
+		return false;
+	Oid parent = get_partition_parent(subject.relid, true);
+	HeapTuple tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(parent));
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	auto *form = reinterpret_cast<Form_pg_partitioned_table>(GETSTRUCT(tuple));
+	bool hidden = false;
+	for (int i = 0; i < form->partnatts; i++)
+		if (form->partattrs.values[i] != 0)
+			hidden = hidden || key_column_is_hidden(subject, parent, form->partattrs.values[i]);
+	Bitmapset *used = nullptr;
+	pull_varattnos(reinterpret_cast<Node *>(read_key_expressions(tuple)), 1, &used);
+	for (int i = -1; (i = bms_next_member(used, i)) >= 0;) {
+		auto attnum = static_cast<AttrNumber>(i + FirstLowInvalidHeapAttributeNumber);
+		/* (0: the whole row) */
+		hidden = hidden || attnum == 0 || key_column_is_hidden(subject, parent, attnum);
+	}
+	ReleaseSysCache(tuple);
+	return hidden;
+}
+
 void
 append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation)
 {
@@ -126,9 +163,10 @@ append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation)
 		ReleaseSysCache(tuple);
 	}
 
-	/* the bound shows values of the parent's key columns: none of them where a column list may hide one */
+	if (subject.alone)
+		json::boolean(out, "partition_hidden", true);
 	Datum bound = SysCacheGetAttr(RELOID, relation, Anum_pg_class_relpartbound, &isnull);
-	if (!isnull && subject.visible == nullptr)
+	if (!isnull && !subject.alone)
 		json::string(out, "partition_bound",
 		           deparse_expression(static_cast<Node *>(stringToNode(TextDatumGetCString(bound))), NIL, false, false));
 }

@@ -28,7 +28,9 @@ struct Subject {
 	const char *name;
 	char relkind;
 	char replica_identity;
-	bool partition;
+	bool partition; /* and not alone */
+	/* a partition whose bound may not be shown: described as a table by itself, with the word partition_hidden */
+	bool alone;
 	/* attnums; nullptr: no column is hidden */
 	const Bitmapset *visible;
 	/* gathers the parts of the text that the fingerprint leaves out: pairs of begin and end in an int list */
@@ -70,7 +72,10 @@ bool index_is_hidden(const Subject &subject, HeapTuple index);
 void append_key_decoration(StringInfo out, Oid type, Oid collation, Oid key_collation, Oid opclass, Oid method,
                            bool always_class);
 
-/* The fields "partition_key", "partition_key_expr" and "partition_bound". */
+/* Whether a partition's bound would show values of a column that is not visible. */
+bool bound_is_hidden(const Subject &subject);
+
+/* The fields "partition_key", "partition_key_expr", and "partition_bound" or "partition_hidden". */
 void append_partitioning(StringInfo out, const Subject &subject, HeapTuple relation);
 
 /* A field with TYPEREF as its value. */

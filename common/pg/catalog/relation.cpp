@@ -23,18 +23,19 @@ namespace {
 // ---- leaves: may ereport; plain data only ----
 
 void
-append_parents(StringInfo out, Oid relid)
+append_parents(StringInfo out, const Subject &subject)
 {
 	json::begin_array(out, "parents");
-	scan_by_oid(InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid, relid,
-	            [out](HeapTuple tuple, TupleDesc) {
-		            Oid parent = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent;
-		            json::begin_object(out);
-		            json::number(out, "oid", parent);
-		            json::string(out, "schema", schema_name(get_rel_namespace(parent)));
-		            json::string(out, "name", get_rel_name(parent));
-		            json::end_object(out);
-	            });
+	if (!subject.alone)
+		scan_by_oid(InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid, subject.relid,
+		            [out](HeapTuple tuple, TupleDesc) {
+			            Oid parent = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent;
+			            json::begin_object(out);
+			            json::number(out, "oid", parent);
+			            json::string(out, "schema", schema_name(get_rel_namespace(parent)));
+			            json::string(out, "name", get_rel_name(parent));
+			            json::end_object(out);
+		            });
 	json::end_array(out);
 }
 
@@ -132,8 +133,9 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	subject.name = NameStr(form->relname);
 	subject.relkind = form->relkind;
 	subject.replica_identity = form->relreplident;
-	subject.partition = form->relispartition;
 	subject.visible = published != nullptr ? published->columns : nullptr;
+	subject.alone = form->relispartition && bound_is_hidden(subject);
+	subject.partition = form->relispartition && !subject.alone;
 
 	subject.unhashed = &unhashed;
 
@@ -142,7 +144,7 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	json::begin_object(out);
 	append_head(out, subject, tuple);
 	append_partitioning(out, subject, tuple);
-	append_parents(out, relid);
+	append_parents(out, subject);
 	json::string(out, "extension", extension_name_of(RelationRelationId, relid));
 	if (published != nullptr)
 		append_published(out, published);
