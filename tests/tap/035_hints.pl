@@ -14,6 +14,9 @@ sub sub_sql { return $sub->safe_psql('postgres', $_[0]) }
 
 my $plain = 'CREATE TABLE %s (id int PRIMARY KEY, a int, b text); INSERT INTO %s VALUES (1, 10, $$x$$), (2, 20, $$y$$)';
 
+my $base_type = q{CREATE TYPE %s_t; CREATE FUNCTION %s_in(cstring) RETURNS %s_t LANGUAGE internal IMMUTABLE STRICT AS 'int4in'; }
+	. q{CREATE FUNCTION %s_out(%s_t) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out'; CREATE TYPE %s_t (INPUT = %s_in, OUTPUT = %s_out, LIKE = int4)};
+
 # reason, name, options => {},
 # setup: on the publisher, before the subscription ($plain); local: on the subscriber, before the change; change: on the publisher; rows: after it.
 # Ways out, each tried on a table of its own:
@@ -56,6 +59,8 @@ my @cases = (
 		ways => [qw(by_hand resync)], by_hand => 'ALTER TABLE %s ALTER a TYPE text' },
 	{ name => 'missing_type', reason => 'missing_object', local => '', setup => $plain . '; CREATE FUNCTION %s_f(int) RETURNS int LANGUAGE sql IMMUTABLE AS $q$ SELECT $1 $q$',
 		change => 'ALTER TABLE %s ADD CONSTRAINT %s_c CHECK (%s_f(a) > 0)', ways => [qw(by_hand)], by_hand => 'CREATE FUNCTION %s_f(int) RETURNS int LANGUAGE sql IMMUTABLE AS $q$ SELECT $1 $q$' },
+	{ name => 'base_type', reason => 'unsupported_object', change => '%base_type; ALTER TABLE %s ADD c %s_t', rows => 'INSERT INTO %s VALUES (5, 5, NULL, $$5$$)',
+		ways => [qw(by_hand)], by_hand => '%base_type' },
 	{ name => 'policy_column', reason => 'policy_refuse', options => '{"drop_column": "refuse"}', change => 'ALTER TABLE %s DROP a', ways => [qw(suggested apply)] },
 	{ name => 'policy_table', reason => 'policy_refuse', options => '{"drop_table": "refuse"}', change => 'DROP TABLE %s', ways => [qw(suggested apply skip)], after => 'DROP TABLE IF EXISTS %s', rows => 'SELECT 1' },
 	{ name => 'violated', reason => 'apply_failed', local => 'INSERT INTO %s VALUES (900, NULL, NULL)', change => 'ALTER TABLE %s ALTER a SET NOT NULL',
@@ -69,6 +74,7 @@ my @cases = (
 sub named
 {
 	my ($sql, $table) = @_;
+	$sql =~ s/%base_type/$base_type/;
 	$sql =~ s/%s/$table/g;
 	return $sql;
 }
