@@ -9,16 +9,20 @@
 #include <string>
 
 #include "pg/catalog/digest.hpp"
+#include "pg/catalog/names.hpp"
 #include "pg/guard.hpp"
 #include "pg/subtransaction.hpp"
 
 extern "C" {
+#include "access/htup_details.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 }
 
 namespace schemasync::apply {
@@ -69,6 +73,34 @@ digest_leaf(const char *kind, Oid oid)
 	if (strcmp(kind, "collation") == 0)
 		return pg::catalog::digest_collation(oid);
 	return pg::catalog::digest_relation(oid);
+}
+
+struct DomainBase {
+	Oid oid; /* InvalidOid: it is no domain */
+	int32 typmod;
+	const char *schema, *name, *sql;
+	bool builtin;
+};
+
+DomainBase
+domain_base_leaf(Oid domain)
+{
+	DomainBase base = {};
+
+	if (!OidIsValid(domain) || get_typtype(domain) != TYPTYPE_DOMAIN)
+		return base;
+	base.typmod = -1;
+	base.oid = getBaseTypeAndTypmod(domain, &base.typmod);
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(base.oid));
+	if (!HeapTupleIsValid(tuple))
+		return DomainBase{};
+	auto *form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
+	base.schema = get_namespace_name(form->typnamespace);
+	base.name = pstrdup(NameStr(form->typname));
+	ReleaseSysCache(tuple);
+	base.sql = pg::catalog::type_sql(base.oid, base.typmod);
+	base.builtin = pg::catalog::is_built_in(base.oid);
+	return base;
 }
 
 /* Runs f in a subtransaction, since looking a name up may raise where it is not there. */
@@ -200,6 +232,23 @@ CatalogFacts::type_kind(std::string_view schema, std::string_view name) const
 	Oid oid = find_local_type(std::string(schema), std::string(name));
 
 	return OidIsValid(oid) ? pg::call([&] { return get_typtype(oid); }) : '\0';
+}
+
+std::optional<state::TypeRef>
+CatalogFacts::domain_base(std::string_view schema, std::string_view name) const
+{
+	Oid oid = find_local_type(std::string(schema), std::string(name));
+	DomainBase base = pg::call([&] { return domain_base_leaf(oid); });
+
+	if (!OidIsValid(base.oid))
+		return std::nullopt;
+	return state::TypeRef{.oid = base.oid,
+	                      .schema = base.schema,
+	                      .name = base.name,
+	                      .typmod = base.typmod,
+	                      .sql = base.sql,
+	                      .builtin = base.builtin,
+	                      .element = {}};
 }
 
 bool

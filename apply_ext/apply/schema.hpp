@@ -153,6 +153,9 @@ void finish_created(const catalog::Subscription &subscription, Oid publisher_oid
 /* Its foreign keys, those that can be added by now. */
 void finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid);
 
+/* Schemas that are missing here, made without anything in them. */
+void adopt_schemas(const catalog::Subscription &subscription, const char *const *names, int count);
+
 /* Of which objects adopt_definitions() is to see to: all, or what lies on some tables (the publisher's oids) and what is not known. */
 struct Adopted {
 	bool all;

@@ -455,6 +455,18 @@ adopt_types(const catalog::Subscription &subscription, const char *const *types,
 	});
 }
 
+void
+adopt_schemas(const catalog::Subscription &subscription, const char *const *names, int count)
+{
+	pg::entry([&] {
+		const Adoption adoption{
+		    .subscription = subscription, .create = true, .sync_lsn = InvalidXLogRecPtr, .table_state = ""};
+
+		for (int i = 0; i < count; i++)
+			ensure_schema(adoption, names[i]);
+	});
+}
+
 char *
 state_as_of(const char *state, XLogRecPtr position)
 {

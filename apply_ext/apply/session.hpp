@@ -102,6 +102,7 @@ struct Session {
 	Beside beside;
 	bool index_look;             /* an index may have come into the queue */
 	TimestampTz index_next_look; /* whether its worker is there */
+	bool index_turn;             /* a change may have ended a build once too often */
 
 	RemoteTransaction remote;
 	Group group;

@@ -161,23 +161,35 @@ replace_type_oids(char *data, int length, Oid type)
 }
 
 void
-look_up_functions(Reader *reader, MemoryContext context)
+want_input(Reader *reader, MemoryContext context)
 {
 	Oid function;
 
+	if (reader->text_ready)
+		return;
 	getTypeInputInfo(reader->type, &function, &reader->input_parameter);
 	fmgr_info_cxt(function, &reader->input, context);
+	reader->text_ready = true;
+}
+
+void
+want_receive(Reader *reader, MemoryContext context)
+{
+	Oid function;
+	bool varlena;
+
+	if (reader->binary_ready)
+		return;
 	if (reader->binary == Binary::Convert) {
-		bool varlena;
 		getTypeBinaryInputInfo(reader->wire_type, &function, &reader->wire_parameter);
 		fmgr_info_cxt(function, &reader->wire_receive, context);
 		getTypeOutputInfo(reader->wire_type, &function, &varlena);
 		fmgr_info_cxt(function, &reader->wire_output, context);
-	} else if (reader->binary != Binary::TextOnly) {
+	} else {
 		getTypeBinaryInputInfo(reader->type, &function, &reader->receive_parameter);
 		fmgr_info_cxt(function, &reader->receive, context);
 	}
-	reader->ready = true;
+	reader->binary_ready = true;
 }
 
 Datum
@@ -218,8 +230,7 @@ read_text(Reader *reader, char *data, int length, MemoryContext context)
 	/* varchar(n): what has no more bytes than n characters fits */
 	if (reader->typmod >= static_cast<std::int32_t>(VARHDRSZ) &&
 	    length > reader->typmod - static_cast<std::int32_t>(VARHDRSZ)) {
-		if (!reader->ready)
-			look_up_functions(reader, context);
+		want_receive(reader, context);
 		return receive(&reader->receive, reader->receive_parameter, reader->typmod, data, length);
 	}
 	pg_verifymbstr(data, length, false);
@@ -263,8 +274,8 @@ read_binary(Reader *reader, char *data, int length, MemoryContext context)
 		return PointerGetDatum(uuid);
 	}
 	case Binary::Convert: {
-		if (!reader->ready)
-			look_up_functions(reader, context);
+		want_receive(reader, context);
+		want_input(reader, context);
 		Datum remote = receive(&reader->wire_receive, reader->wire_parameter, -1, data, length);
 		char *text = OutputFunctionCall(&reader->wire_output, remote);
 		return InputFunctionCall(&reader->input, text, reader->input_parameter, reader->typmod);
@@ -273,8 +284,7 @@ read_binary(Reader *reader, char *data, int length, MemoryContext context)
 		replace_type_oids(data, length, reader->type);
 		[[fallthrough]];
 	case Binary::Receive:
-		if (!reader->ready)
-			look_up_functions(reader, context);
+		want_receive(reader, context);
 		return receive(&reader->receive, reader->receive_parameter, reader->typmod, data, length);
 	case Binary::TextOnly:
 		break;
@@ -321,8 +331,7 @@ read_value(Reader *reader, const protocol::Value &value, MemoryContext context)
 
 	/* the byte behind belongs to the message and was read already */
 	data[value.length] = '\0';
-	if (!reader->ready)
-		look_up_functions(reader, context);
+	want_input(reader, context);
 	pg_verifymbstr(data, value.length, false);
 	return InputFunctionCall(&reader->input, data, reader->input_parameter, reader->typmod);
 }

@@ -35,7 +35,8 @@ enum class Binary : std::uint8_t {
 
 struct Reader {
 	Binary binary;
-	bool ready;          /* the functions below are looked up when first needed */
+	/* the functions below are looked up when first needed: not every type has those for binary values */
+	bool text_ready, binary_ready;
 	Oid type, base_type; /* local; base_type: below its domains */
 	std::int32_t typmod;
 	Oid wire_type;

@@ -8,8 +8,11 @@ extern "C" {
 #include "access/htup_details.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 }
 
@@ -55,6 +58,33 @@ coerce_to_column(Node *expression, const ObjectAddress *column)
 	ReleaseSysCache(tuple);
 	return coerce_to_target_type(nullptr, expression, exprType(expression), type, typmod, COERCION_ASSIGNMENT,
 	                             COERCE_IMPLICIT_CAST, -1);
+}
+
+/*
+ * A cast to the domain that the column has now, of a value of the type below it: it names the domain and all that its checks call. What the
+ * column was before is not known any more, and the states tell it.
+ */
+Node *
+domain_cast(const ObjectAddress *column)
+{
+	Oid type = InvalidOid;
+	int32 typmod = -1;
+	HeapTuple tuple = SearchSysCacheAttNum(column->objectId, static_cast<int16>(column->objectSubId));
+
+	if (HeapTupleIsValid(tuple)) {
+		type = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple))->atttypid;
+		ReleaseSysCache(tuple);
+	}
+	if (!OidIsValid(type) || get_typtype(type) != TYPTYPE_DOMAIN)
+		return nullptr;
+	Oid below = getBaseTypeAndTypmod(type, &typmod);
+	auto *cast = makeNode(CoerceToDomain);
+	cast->arg = reinterpret_cast<Expr *>(makeNullConst(below, typmod, InvalidOid));
+	cast->resulttype = type;
+	cast->resulttypmod = -1;
+	cast->coercionformat = COERCE_EXPLICIT_CAST;
+	cast->location = -1;
+	return reinterpret_cast<Node *>(cast);
 }
 
 void
@@ -107,7 +137,7 @@ append_using_hint(StringInfo elements, const AlterTableCmd *subcommand, const Ob
 	appendStringInfo(elements, "{\"relid\":%u,\"attnum\":%d,\"given\":%s,\"expr\":", column->objectId,
 	                 column->objectSubId, given ? "true" : "false");
 	/* parse analysis left the expression in cooked_default */
-	append_using_expression(elements, given ? definition->cooked_default : nullptr, column);
+	append_using_expression(elements, given ? definition->cooked_default : domain_cast(column), column);
 	appendStringInfoString(elements, "},");
 }
 

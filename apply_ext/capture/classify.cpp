@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apply_ext/capture/classify.hpp"
+#include "apply_ext/capture/own_facts.hpp"
 
 namespace schemasync::capture {
 
@@ -65,6 +66,7 @@ private:
 	const Shapes *before_, *after_;
 	const merge::Command &command_;
 	const Policies &policies_;
+	const OwnFacts facts_;
 	std::map<Oid, Sides> relations_;
 	std::vector<Finding> findings_;
 };
@@ -231,7 +233,7 @@ Classifier::merge_one(Oid oid, const Sides &sides)
 	const Policy &policy = options_of(policies_, before_, after_, oid).policy;
 	input.rows_follow = rewritten && policy.rewrites == Choice::Carry;
 
-	merge::Result result = merge::merge_relation(input, command_, policy);
+	merge::Result result = merge::merge_relation(input, command_, policy, &facts_);
 	for (const merge::Operation &operation : result.operations)
 		add(operation, oid);
 }

@@ -4,7 +4,7 @@
  *
  * Called by schemasync_check and by the guard.
  *
- * Zone: server code; plain C++, calls no server function.
+ * Zone: server code; plain C++, asks the catalog for types through pg::call.
  */
 #pragma once
 

@@ -178,7 +178,7 @@ requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms)
 {
 	Internal internal = begin_internal();
 
-	run("UPDATE schemasync.index_build SET state = 'queued', begun_at = NULL, next_try = clock_timestamp() + $4 * interval '1 ms'"
+	run("UPDATE schemasync.index_build SET state = 'queued', begun_at = NULL, interruptions = interruptions + 1, next_try = clock_timestamp() + $4 * interval '1 ms'"
 	    " WHERE subid = $1 AND publisher_oid = $2 AND index_oid = $3",
 	    {as_int8(subid), as_oid(build->publisher_oid), as_oid(build->index_oid), as_int4(delay_ms)});
 	end_internal(internal);
@@ -194,6 +194,35 @@ fail_index_build(std::int64_t subid, const IndexBuild *build, const char *messag
 	    " next_try = clock_timestamp() + least(10 * 2 ^ least(attempts, 10), 600) * interval '1 s'"
 	    " WHERE subid = $1 AND publisher_oid = $2 AND index_oid = $3",
 	    {as_int8(subid), as_oid(build->publisher_oid), as_oid(build->index_oid), as_text(message)});
+	end_internal(internal);
+}
+
+char *
+starved_build(std::int64_t subid, int patience)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	char *progress = nullptr;
+	Internal internal = begin_internal();
+
+	/* one transaction of the database at most builds for the subscription: what it shows changes as long as it gets on */
+	if (run("SELECT pg_catalog.concat_ws(' ', b.index_oid, b.interruptions, p.phase, p.lockers_done, p.blocks_done, p.tuples_done)"
+	        " FROM schemasync.index_build b LEFT JOIN schemasync.relation r USING (subid, publisher_oid)"
+	        " LEFT JOIN pg_catalog.pg_stat_progress_create_index p ON p.relid = r.relid AND p.datname = pg_catalog.current_database()"
+	        " WHERE b.subid = $1 AND b.interruptions - b.stood_at >= $2 AND b.state <> 'failed' AND r.relid <> 0"
+	        " ORDER BY b.queued_at LIMIT 1",
+	        {as_int8(subid), as_int4(patience)}) > 0)
+		progress = result_text(0, 1, caller);
+	end_internal(internal);
+	return progress;
+}
+
+void
+give_up_starved_builds(std::int64_t subid, int patience)
+{
+	Internal internal = begin_internal();
+
+	run("UPDATE schemasync.index_build SET stood_at = interruptions WHERE subid = $1 AND interruptions - stood_at >= $2",
+	    {as_int8(subid), as_int4(patience)});
 	end_internal(internal);
 }
 

@@ -54,6 +54,15 @@ void save_begun_index(std::int64_t subid, const IndexBuild *build, Oid local_oid
 void requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms);
 void fail_index_build(std::int64_t subid, const IndexBuild *build, const char *message);
 
+/*
+ * How far a build is that changes of its table have ended `patience` times since it was given up last: a text that changes while it gets
+ * on; nullptr: there is none.
+ */
+char *starved_build(std::int64_t subid, int patience);
+
+/* They do not get on: they are told of again when they were ended as often once more. */
+void give_up_starved_builds(std::int64_t subid, int patience);
+
 /* What failed is tried again at once. */
 void hasten_index_builds(std::int64_t subid);
 

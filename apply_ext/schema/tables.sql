@@ -168,6 +168,8 @@ CREATE TABLE schemasync.index_build (
 	local_oid oid NOT NULL DEFAULT 0,      -- the index here that was begun and is not finished: the worker's own to drop
 	state text NOT NULL DEFAULT 'queued',  -- queued, building, failed
 	attempts integer NOT NULL DEFAULT 0,   -- that failed
+	interruptions integer NOT NULL DEFAULT 0, -- attempts that a change of the table ended
+	stood_at integer NOT NULL DEFAULT 0,   -- ... when the stream stood for it in vain
 	last_error text,
 	next_try timestamptz NOT NULL DEFAULT '-infinity',
 	queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -162,7 +162,10 @@ FROM (
 		CASE WHEN p.pid IS NOT NULL THEN p.phase WHEN b.state = 'building' AND w.indexer IS NULL THEN 'queued' ELSE b.state END,
 		CASE i.unit WHEN 'rows' THEN p.tuples_done WHEN 'transactions' THEN p.lockers_done ELSE p.blocks_done END,
 		CASE i.unit WHEN 'rows' THEN p.tuples_total WHEN 'transactions' THEN p.lockers_total ELSE p.blocks_total END,
-		i.unit, NULL, p.pid, a.xact_start, b.index_name, b.last_error
+		i.unit, NULL, p.pid, a.xact_start, b.index_name,
+		coalesce(b.last_error, CASE WHEN b.interruptions > 0 THEN pg_catalog.format(
+			CASE b.interruptions WHEN 1 THEN 'A change of the table has ended an attempt.' ELSE 'Changes of the table have ended %s attempts.' END,
+			b.interruptions) END)
 	FROM schemasync.index_build b
 	JOIN schemasync.subscription s USING (subid)
 	LEFT JOIN schemasync.relation r USING (subid, publisher_oid)

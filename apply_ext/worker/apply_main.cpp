@@ -339,6 +339,8 @@ pump(Session *session)
 		bool replayed = apply::is_replaying(session->spools);
 
 		CHECK_FOR_INTERRUPTS();
+		if (session->index_turn && is_idle(session) && !replayed && !session->catch_up.active)
+			give_way_to_build(session);
 		MemoryContextSwitchTo(session->message);
 		if (replayed) {
 			if (!apply::next_spooled(session->spools, &message)) {
@@ -375,7 +377,7 @@ after_schema(Session *session, bool changed)
 	apply::drop_snapshot(session->relations->locals);
 	apply::forget_mappings(session->relations);
 	if (changed)
-		session->group.ends = session->beside.look = session->index_look = true;
+		session->group.ends = session->beside.look = session->index_look = session->index_turn = true;
 	session->remote.rows++;
 	session->position.command = nullptr;
 	MemoryContextSwitchTo(session->message);

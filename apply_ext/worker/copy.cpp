@@ -220,6 +220,10 @@ adopt_objects(const catalog::Subscription &subscription, const Source &source, M
 			return;
 	}
 	if (before_tables && all) {
+		if (subscription.copy_schema) {
+			const char **schemas = describe_schemas(source, subscription, &count);
+			apply::adopt_schemas(subscription, schemas, count);
+		}
 		const char **types = describe_types(source, subscription, &count);
 		apply::adopt_types(subscription, types, count, subscription.copy_schema);
 	}

@@ -404,6 +404,28 @@ describe_types(const Source &source, const catalog::Subscription &subscription, 
 }
 
 const char **
+describe_schemas(const Source &source, const catalog::Subscription &subscription, int *count)
+{
+	char *array = publication_array(subscription);
+	Rows rows = query(source.sql,
+	                  psprintf("SELECT n.nspname FROM pg_catalog.pg_namespace n"
+	                           " WHERE n.nspname NOT IN ('information_schema', 'schemasync') AND n.nspname !~ '^pg_'"
+	                           " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.deptype = 'e'"
+	                           "  AND d.classid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND d.objid = n.oid)"
+	                           " AND (EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = ANY (%s) AND puballtables)"
+	                           "  OR EXISTS (SELECT FROM pg_catalog.pg_publication_namespace x JOIN pg_catalog.pg_publication p ON p.oid = x.pnpubid"
+	                           "   WHERE p.pubname = ANY (%s) AND x.pnnspid = n.oid)) ORDER BY n.oid",
+	                           array, array));
+	const char **names = static_cast<const char **>(palloc0(sizeof(char *) * static_cast<Size>(rows.count + 1)));
+
+	expect(rows, "v");
+	*count = rows.count;
+	for (int i = 0; i < rows.count; i++)
+		names[i] = rows.values[i][0];
+	return names;
+}
+
+const char **
 describe_objects(const Source &source, const catalog::Subscription &subscription, int *count)
 {
 	StringInfoData tables;

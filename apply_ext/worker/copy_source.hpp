@@ -89,6 +89,9 @@ void measure_tables(Source *source);
 /* The states of all types in what is published as a whole (all tables, or a schema), whether a table uses them or not. */
 const char **describe_types(const Source &source, const catalog::Subscription &subscription, int *count);
 
+/* The names of the schemas that the publications cover as such, with or without tables. */
+const char **describe_schemas(const Source &source, const catalog::Subscription &subscription, int *count);
+
 /* The definitions of the opt-in classes (docs/wire.md) that the publications cover, in an order in which they can be made. */
 const char **describe_objects(const Source &source, const catalog::Subscription &subscription, int *count);
 

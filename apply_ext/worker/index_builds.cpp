@@ -14,6 +14,7 @@ extern "C" {
 #include "storage/latch.h"
 #include "storage/lock.h"
 #include "utils/snapmgr.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 }
 
@@ -25,6 +26,12 @@ namespace {
 constexpr int look_again = 10000;
 /* A worker that did not attach for so long will not any more, ms. */
 constexpr int lost_start = 10000;
+/* How many attempts changes of the table may end until the stream stands for the next one, and for how long it stands when that gets
+ * no further, ms. */
+constexpr int patience = 5;
+constexpr int no_progress = 10000;
+/* How often it looks, ms. */
+constexpr int look_at_build = 100;
 
 // ---- leaves: may ereport; plain data only ----
 
@@ -136,6 +143,52 @@ tend_index_builds(apply::Session *session)
 	start_index_worker(*session->subscription);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+}
+
+void
+give_way_to_build(apply::Session *session)
+{
+	std::int64_t subid = session->subscription->subid;
+	TimestampTz moved_at = GetCurrentTimestamp();
+	char *before = nullptr;
+	bool stood = false;
+
+	session->index_turn = false;
+	for (;;) {
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		char *now = catalog::starved_build(subid, patience);
+		if (now != nullptr && !stood)
+			start_index_worker(*session->subscription);
+		now = now == nullptr ? nullptr : MemoryContextStrdup(session->error, now);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		if (now == nullptr)
+			break;
+		if (!stood)
+			ereport(LOG, (errmsg("subscription \"%s\" waits for the build of an index that changes of its table have ended %d times or more",
+			                     session->subscription->name, patience)));
+		stood = true;
+		if (before == nullptr || strcmp(before, now) != 0)
+			moved_at = GetCurrentTimestamp();
+		else if (TimestampDifferenceExceeds(moved_at, GetCurrentTimestamp(), no_progress)) {
+			StartTransactionCommand();
+			PushActiveSnapshot(GetTransactionSnapshot());
+			catalog::give_up_starved_builds(subid, patience);
+			PopActiveSnapshot();
+			CommitTransactionCommand();
+			break;
+		}
+		if (before != nullptr)
+			pfree(before);
+		before = now;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, look_at_build,
+		                 pg::compat::wait_event("SchemasyncIndexTurn"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	/* nothing was read meanwhile, which is not the publisher's silence */
+	session->progress.received_at = GetCurrentTimestamp();
 }
 
 void

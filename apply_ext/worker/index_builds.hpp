@@ -25,6 +25,12 @@ namespace schemasync::worker {
 /* To be called when the apply worker has no transaction open: starts or wakes the index worker when something may be due. */
 void tend_index_builds(apply::Session *session);
 
+/*
+ * To be called after a change, when the apply worker has no transaction open: where changes of a table have ended the build of its index
+ * again and again, the stream stands until it is there. Not for longer than the build gets on: what holds it back may be anything.
+ */
+void give_way_to_build(apply::Session *session);
+
 /* Starts the index worker if the queue is not empty, or wakes it. Needs a transaction; without a slot it does nothing. */
 void start_index_worker(const catalog::Subscription &subscription);
 

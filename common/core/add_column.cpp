@@ -207,6 +207,38 @@ RelationMerge::carry_column(Operation &operation, const state::Column &column)
 		operation.sql.push_back(std::move(more));
 }
 
+namespace {
+
+/* The same in steps: the values travel as rows. */
+std::string
+safe_add(const std::string &table, const state::Column &column, const std::optional<state::Expression> &value)
+{
+	const std::string name = sql::shown(column.name);
+	const std::string alter = "ALTER TABLE " + table + " ALTER COLUMN " + name + " ";
+	const std::string add = "ALTER TABLE " + table + " ADD COLUMN " + name + " " + column.type.sql +
+	                        (column.collation.empty() ? "" : " COLLATE " + column.collation) + "; ";
+	const std::string not_null = column.not_null || column.identity != 0 ? " " + alter + "SET NOT NULL;" : "";
+
+	if (column.identity != 0) {
+		const std::string numbers = sql::shown(column.name + "_numbers");
+		return "CREATE TEMPORARY SEQUENCE " + numbers + "; " + add + "UPDATE " + table + " SET " + name + " = nextval(" +
+		       sql::literal(numbers) + ");" + not_null + " " + alter + "ADD " + default_sql(column) + "; SELECT setval(pg_get_serial_sequence(" +
+		       sql::literal(table) + ", " + sql::literal(column.name) + "), (SELECT max(" + name + ") FROM " + table + ")); DROP SEQUENCE " +
+		       numbers + ";";
+	}
+	if (!value)
+		return "ADD COLUMN, UPDATE the existing rows, SET DEFAULT, SET NOT NULL, one after the other.";
+	std::string before, after;
+	if (column.sequence) {
+		before = create_sequence(*column.sequence) + "; ";
+		after = " ALTER SEQUENCE " + sql::qualified(column.sequence->name) + " OWNED BY " + table + "." + name + ";";
+	}
+	return before + add + "UPDATE " + table + " SET " + name + " = " + value->sql + ";" +
+	       (column.default_expr ? " " + alter + "SET DEFAULT " + default_sql(column) + ";" : "") + not_null + after;
+}
+
+} // namespace
+
 void
 RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fill fill)
 {
@@ -224,10 +256,7 @@ RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fi
 		       "The existing rows of the publisher got one value (" + what +
 		           ") when the column was added, but the table was rewritten since and the value is not "
 		           "stored any more.");
-	teach(operation, shown_table(),
-	      "ALTER TABLE " + shown_table() + " ADD COLUMN " + sql::shown(column.name) + " " + column.type.sql +
-	          "; then ALTER COLUMN ... SET DEFAULT; then UPDATE the existing rows (the values travel as "
-	          "rows); then SET NOT NULL.");
+	teach(operation, shown_table(), safe_add(shown_table(), column, value));
 }
 
 /* The subscriber has a column of the new column's name: made in advance by hand, or something else. */

@@ -59,6 +59,12 @@ public:
 	{
 		return 0;
 	}
+	/* What is at the bottom of a local domain, whose values are the domain's; nullopt: it is none, or not known. */
+	virtual std::optional<state::TypeRef>
+	domain_base(std::string_view, std::string_view) const
+	{
+		return std::nullopt;
+	}
 	/* As it stands in SQL: qualified and quoted. */
 	virtual bool
 	collation_exists(std::string_view) const

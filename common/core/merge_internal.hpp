@@ -132,7 +132,6 @@ private:
 	void table_properties(); /* table.cpp */
 	void table_parents();    /* table.cpp */
 	void access_method();
-	void refuse_without_identity(Operation &operation);
 	void replica_identity();    /* table.cpp */
 	void table_rewrite();       /* table.cpp */
 	void unsupported_changes(); /* table.cpp */
@@ -148,6 +147,8 @@ private:
 	                                        const std::string &constant) const;
 	void carry_column(Operation &operation, const state::Column &column);
 	void change_types(); /* type_change.cpp */
+	std::string safe_retype(const state::Column &theirs, const UsingHint *hint) const;
+	Conversion into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint, Conversion unknown) const;
 	bool change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
 	                 const LocalColumn &local, std::string &using_clause);
 	bool carry_type(Operation &operation, const state::Column &theirs, const LocalColumn &local,

@@ -386,19 +386,6 @@ RelationMerge::access_method()
 }
 
 void
-RelationMerge::refuse_without_identity(Operation &operation)
-{
-	refuse(operation, Reason::UnsupportedObject,
-	       "The table has no replica identity any more: rows that are updated or deleted could not be found "
-	       "here.");
-	operation.hint =
-	    "On the publisher give the table a replica identity: a key that is not deferrable, or ALTER TABLE " +
-	    shown_table() + " REPLICA IDENTITY FULL.\n" +
-	    "Repeat on the subscriber the updates and deletes that came between.\n"
-	    "SELECT schemasync_resume('{subscription}');";
-}
-
-void
 RelationMerge::replica_identity()
 {
 	const state::Index *wanted = nullptr;
@@ -411,14 +398,6 @@ RelationMerge::replica_identity()
 			if (triple.theirs == wanted)
 				local = triple.ours;
 	}
-	/* a deferrable key is none; a key that is gone may be on the way to another one */
-	bool deferrable = std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(),
-	                              [](const state::Constraint &c) { return c.type == 'p' && c.deferrable; });
-	if (theirs_->replica_identity == 'd' && deferrable && theirs_->identity_columns.empty() &&
-	    !base_->identity_columns.empty() && !input_.resumed)
-		return refuse_without_identity(
-		    on_table(Op::SetReplicaIdentity,
-		             "the primary key of " + shown_table() + " is deferrable and no replica identity"));
 	bool other_index =
 	    theirs_->replica_identity == 'i' && base_->replica_identity_index != theirs_->replica_identity_index;
 	if (base_->replica_identity == theirs_->replica_identity && !other_index)
@@ -438,11 +417,13 @@ RelationMerge::replica_identity()
 			operation.sql = {alter("REPLICA IDENTITY " + kind)};
 		return;
 	}
-	/* its index was dropped: there is no identity any more, and nothing to set here */
-	if (wanted == nullptr && !base_->identity_columns.empty() && !input_.resumed)
-		return refuse_without_identity(operation);
+	/*
+	 * Its index was dropped, perhaps on the way to another one. Until the table has an identity the publisher rejects
+	 * updates and deletes of it, and one that came nevertheless would be an ERROR here.
+	 */
 	if (wanted == nullptr)
-		return ignore(operation, "The index of the replica identity is gone on the publisher.");
+		return ignore(operation, "The index of the replica identity is gone on the publisher, which rejects updates and "
+		                         "deletes until the table has another one.");
 	if (local != nullptr && ours_->replica_identity == 'i' && local->replica_identity)
 		return satisfy(operation, "The subscriber's table is so.");
 	std::string name = local == nullptr || wanted->constraint == 0 ? wanted->name : local->name;

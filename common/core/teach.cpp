@@ -28,11 +28,21 @@ with_resync(std::string_view table)
 	       ");";
 }
 
+/* Rows can be copied afresh of a table, or of what is part of one; a type or a function has none. */
+bool
+has_rows(const Operation &operation)
+{
+	std::string_view kind = info(operation.op).object_type;
+	return kind == "table" || kind == "column" || kind == "constraint" || kind == "index";
+}
+
 std::string
 run(const Operation &operation)
 {
-	return operation.suggested_sql.empty() ? "Bring the subscriber's table to the publisher's state by hand."
-	                                       : "On the subscriber run the suggested SQL.";
+	if (!operation.suggested_sql.empty())
+		return "On the subscriber run the suggested SQL.";
+	return "Bring the subscriber's " + std::string(has_rows(operation) ? "table" : info(operation.op).object_type) +
+	       " to the publisher's state by hand.";
 }
 
 std::vector<std::string>
@@ -88,6 +98,8 @@ void
 teach(Operation &operation, std::string_view table, std::string_view next_time)
 {
 	std::vector<std::string> lines = steps(operation, table);
+	if (!has_rows(operation))
+		std::erase(lines, with_resync(table));
 	if (!next_time.empty())
 		lines.push_back("A safe way to write it: " + std::string(next_time));
 	operation.hint = sql::join(lines, "\n");

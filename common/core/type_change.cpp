@@ -176,9 +176,7 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	Reason reason = retyped ? Reason::TypeChangeUnproven : Reason::RewriteUnproven;
 	auto refused = [&](Reason why, std::string detail) {
 		refuse(operation, why, std::move(detail));
-		teach(operation, shown_table(),
-		      "ADD COLUMN of the new type, UPDATE it from the old one (the values travel as rows), DROP the "
-		      "old column, RENAME.");
+		teach(operation, shown_table(), safe_retype(theirs, hint));
 		return false;
 	};
 	if (!prove_type(operation, theirs.type, theirs.collation))
@@ -212,6 +210,8 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 		effect.effect = Effect::Coercible; /* only the collation */
 	} else {
 		effect = conversion(base.type, theirs.type, facts_);
+		if (effect.effect == Effect::Unknown)
+			effect = into_domain(base.type, theirs.type, hint, effect);
 		/* its own rows show that the stored values are what they were */
 		if (effect.effect == Effect::Unknown && !rewritten() && theirs_->relkind != 'p')
 			effect.effect = Effect::Coercible;
@@ -256,6 +256,51 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	}
 	operation.suggested_sql.clear();
 	return true;
+}
+
+/* The values travel as rows. */
+std::string
+RelationMerge::safe_retype(const state::Column &theirs, const UsingHint *hint) const
+{
+	auto is_of_column = [&](const std::vector<AttrNumber> &columns) {
+		return std::find(columns.begin(), columns.end(), theirs.attnum) != columns.end();
+	};
+	if (theirs.generated != 0 || theirs.identity != 0 || theirs.sequence || (hint != nullptr && hint->given && !hint->expr))
+		return "ADD COLUMN of the new type, UPDATE it from the old one, DROP the old column, RENAME.";
+	const std::string table = "ALTER TABLE " + shown_table(), name = sql::shown(theirs.name);
+	const std::string fresh = sql::shown(theirs.name + "_new");
+	const bool given = hint != nullptr && hint->given;
+	std::string statements = table + " ADD COLUMN " + fresh + " " + theirs.type.sql +
+	                         (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation) + "; UPDATE " + shown_table() +
+	                         " SET " + fresh + " = " + (given ? hint->expr->sql : name + "::" + theirs.type.sql) + "; " +
+	                         table + " DROP COLUMN " + name + "; " + table + " RENAME COLUMN " + fresh + " TO " + name + ";";
+	if (theirs.default_expr)
+		statements += " " + table + " ALTER COLUMN " + name + " SET DEFAULT " + theirs.default_expr->sql + ";";
+	if (theirs.not_null)
+		statements += " " + table + " ALTER COLUMN " + name + " SET NOT NULL;";
+	if (std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(),
+	                [&](const state::Constraint &one) { return one.type != 'n' && is_of_column(one.columns); }) ||
+	    std::any_of(theirs_->indexes.begin(), theirs_->indexes.end(),
+	                [&](const state::Index &one) { return is_of_column(one.columns); }))
+		statements += " Then make the constraints and indexes of the column anew.";
+	return statements;
+}
+
+/*
+ * A domain's values are those of the type below it, and what it checks the statement checks here too. The marker has a cast to it, by which
+ * it is known to be the same here, with all that its checks call.
+ */
+Conversion
+RelationMerge::into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint,
+                           Conversion unknown) const
+{
+	auto below = to.builtin ? std::nullopt : facts_.domain_base(to.schema, to.name);
+	if (hint == nullptr || hint->given || !hint->expr || !below)
+		return unknown;
+	Operation proof;
+	if (!merge::prove(proof, hint->expr, true, facts_))
+		return {Effect::Unknown, {}, "of the domain " + sql::shown(to.schema, to.name) + ": " + proof.detail};
+	return conversion(from, *below, facts_);
 }
 
 /* The rows come with their new values: the old ones need not survive the change. */

@@ -79,6 +79,13 @@ private:
 	Result result_;
 };
 
+/* CREATE TYPE name; whose only use is in the declaration of the functions that read and write it. */
+bool
+is_shell(const state::Type &type)
+{
+	return type.typtype == 'p';
+}
+
 Result
 TypeMerge::run()
 {
@@ -88,7 +95,10 @@ TypeMerge::run()
 		       "Members of an extension are changed by the extension's own scripts on each side.");
 	} else if (theirs_ == nullptr) {
 		drop();
-	} else if (base_ == nullptr) {
+	} else if (is_shell(*theirs_)) {
+		ignore(add(Op::CreateType, "shell type " + shown() + " was created"),
+		       "A shell has no values. The type is told of when it is defined.");
+	} else if (base_ == nullptr || is_shell(*base_)) {
 		create();
 	} else if (ours_ == nullptr) {
 		Operation &operation = add(Op::AlterType, "type " + shown() + " changed");
@@ -142,7 +152,7 @@ void
 TypeMerge::create()
 {
 	Operation &operation = add(Op::CreateType, "type " + shown() + " was created");
-	if (ours_ != nullptr) {
+	if (ours_ != nullptr && !(is_shell(*ours_) && theirs_->typtype == 'b')) {
 		std::string why;
 		if (same_shape(why))
 			return satisfy(operation, "The subscriber has this type.");

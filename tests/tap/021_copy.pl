@@ -10,7 +10,7 @@ my $dsn = $pub->connstr('postgres');
 $dsn =~ s/'/''/g;
 
 $pub->safe_psql('postgres', <<'SQL');
-CREATE SCHEMA "Other one";
+CREATE SCHEMA "Other one"; CREATE SCHEMA "with nothing";
 CREATE TYPE mood AS ENUM ('sad', 'ok');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE TABLE plain (a int PRIMARY KEY, b text NOT NULL DEFAULT 'x', m mood, p positive, marks mood[],
@@ -32,6 +32,7 @@ SQL
 # --- everything, schema and rows
 create_subscription($pub, $sub, 'app');
 compare($pub, $sub, 'schema and rows are there');
+is($sub->safe_psql('postgres', q{SELECT count(*) FROM pg_namespace WHERE nspname = 'with nothing'}), '1', 'so is a schema without tables');
 is($sub->safe_psql('postgres', "SELECT count(*) FROM schemasync_tables WHERE state <> 'ready'"), '0', 'all tables are ready');
 is($sub->safe_psql('postgres', "SELECT copied_rows FROM schemasync_tables WHERE relation = 'public.plain'"), '1000', 'rows are counted');
 $pub->safe_psql('postgres', 'INSERT INTO plain (a) VALUES (2000); UPDATE parted SET k = $$new$$ WHERE id = 300; DELETE FROM "Other one"."We ird" WHERE "Col A" = 2');

@@ -172,6 +172,39 @@ pub_sql('DROP TABLE other');
 wait_applied($pub, $sub, 'sub');
 is(sub_sql('SELECT count(*) FROM schemasync.index_build'), '0', 'DROP TABLE takes all of it from the queue');
 
+# --- changes without end ---------------------------------------------------------------------------------------------------
+
+let_go();
+pub_sql(q{
+	CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.002); RETURN $1; END';
+	CREATE TABLE busy (id int PRIMARY KEY, v int); INSERT INTO busy SELECT i, i FROM generate_series(1, 600) i;
+});
+sub_sql(q{CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.002); RETURN $1; END'});
+pub_sql('CREATE INDEX i_starved ON busy (slowly(v))');
+my $times = 0;
+while ($times++ < 40)
+{
+	until_true(q{SELECT count(*) = 0 OR (SELECT worker_pid IS NOT NULL FROM schemasync_progress WHERE index_name = 'i_starved') FROM schemasync.index_build},
+		'i_starved is being built');
+	my $before = sub_sql('SELECT interruptions FROM schemasync.index_build');
+	last if $before eq '';
+	pub_sql("ALTER TABLE busy SET (fillfactor = @{[50 + $times]})");
+	until_true("SELECT count(*) = 0 FROM schemasync.index_build WHERE interruptions <= $before", 'a change has ended the build, or waits for it');
+	like(sub_sql(q{SELECT detail FROM schemasync_progress}), qr/^(A change|Changes) of the table ha(s|ve) ended (an|\d+) attempts?\.$/, 'how often it was ended is shown') if $times == 1;
+}
+cmp_ok($times, '<', 40, 'the index is built although changes of the table do not end');
+level('starved');
+hold();
+pub_sql('CREATE INDEX i_held ON busy (id, v)');
+until_waiting('i_held');
+$sub->safe_psql('postgres', q{UPDATE schemasync.index_build SET interruptions = stood_at + 4});
+pub_sql('ALTER TABLE busy SET (fillfactor = 99); INSERT INTO busy VALUES (-1, -1)');
+wait_applied($pub, $sub, 'sub');
+cmp_ok(sub_sql('SELECT stood_at FROM schemasync.index_build'), '>=', 5, 'the stream goes on when the build is held back by another session');
+let_go();
+level('held back');
+hold();
+
 # --- what other changes need is not late -----------------------------------------------------------------------------------
 
 pub_sql('CREATE UNIQUE INDEX i_late ON large (b, id)');

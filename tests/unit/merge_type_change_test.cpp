@@ -118,6 +118,32 @@ TEST(TypeChange, ForwardsAProvenUsing)
 	EXPECT_EQ(scene.sql(), prefix + "TYPE bigint USING (a * 100);\n");
 }
 
+TEST(TypeChange, ADomainIsProvenByWhatIsBelowIt)
+{
+	TypeRef positive{5000, "public", "positive", -1, "public.positive", false, {}};
+	auto into = [&](const TypeRef &from, std::optional<TypeRef> below) {
+		Scene scene = change(from, positive);
+		scene.command.using_hints.push_back(
+		    {1000, 2, false,
+		     Expression{"(NULL::integer)::public.positive", 'i', {{"type", "public.positive", "1"}, {"function", "public.f(integer)", "1"}}}});
+		scene.facts.domain = std::move(below);
+		return scene;
+	};
+	EXPECT_EQ(into(integer, integer).sql(), prefix + "TYPE public.positive;\n");
+	EXPECT_EQ(into(integer, bigint).sql(), prefix + "TYPE public.positive;\n");
+	/* not known to be the same, or no domain at all, or below it is what is not known */
+	EXPECT_EQ(into(integer, std::nullopt).verdicts(), "alter_column_type refuse type_change_unproven");
+	EXPECT_EQ(into(text, builtin("date", "date")).verdicts(), "alter_column_type refuse type_change_unproven");
+	Scene scene = into(integer, integer);
+	scene.facts.digests_given = true;
+	scene.facts.local_digests = {{"type", "public.positive", "1"}, {"function", "public.f(integer)", "2"}};
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
+	scene.facts.local_digests[1].digest = "1";
+	EXPECT_EQ(scene.verdicts(), "alter_column_type forward");
+	scene.command.using_hints.clear();
+	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
+}
+
 TEST(TypeChange, HaltsAtAUsingThatIsNotProven)
 {
 	Scene scene = change(integer, bigint);

@@ -172,6 +172,28 @@ TEST(MergeTypes, Ranges)
 	EXPECT_EQ(scene.sql(), "ignore none\n");
 }
 
+/* CREATE TYPE t; CREATE FUNCTION t_in ...; CREATE TYPE t (INPUT = t_in, ...) */
+TEST(MergeTypes, ShellsAndBaseTypes)
+{
+	TypeScene scene;
+	Type shell = mood({}), base = mood({});
+	shell.typtype = 'p';
+	base.typtype = 'b';
+	scene.theirs = shell;
+	EXPECT_EQ(scene.sql(), "ignore none\n");
+	scene.base = shell;
+	scene.theirs = base;
+	EXPECT_EQ(scene.sql(), "refuse unsupported_object\n");
+	EXPECT_EQ(scene.result.operations[0].hint, "Bring the subscriber's type to the publisher's state by hand.\n"
+	                                           "SELECT schemasync_resume('{subscription}');");
+	scene.ours = shell;
+	EXPECT_EQ(scene.sql(), "refuse unsupported_object\n");
+	scene.ours = base;
+	EXPECT_EQ(scene.sql(), "satisfied none\n");
+	scene.ours = mood({{1, "ok"}});
+	EXPECT_EQ(scene.sql(), "refuse local_name_taken\n");
+}
+
 TEST(MergeSchemas, CreatesAndRenames)
 {
 	Schema theirs{{5, "", "s"}, "", ""};

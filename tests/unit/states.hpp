@@ -142,6 +142,7 @@ struct Facts : LocalFacts {
 	bool digests_given = false;
 	int version = 0;
 	char kind = 0;
+	std::optional<TypeRef> domain; /* what is below every type */
 
 	static bool
 	has(const std::vector<std::string> &all, std::string_view schema, std::string_view name)
@@ -177,6 +178,11 @@ struct Facts : LocalFacts {
 	type_kind(std::string_view, std::string_view) const override
 	{
 		return kind;
+	}
+	std::optional<TypeRef>
+	domain_base(std::string_view, std::string_view) const override
+	{
+		return domain;
 	}
 	int
 	server_version() const override

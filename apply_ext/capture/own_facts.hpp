@@ -1,0 +1,29 @@
+/*
+ * What schemasync_check and the guard know of a subscriber: that its types are this database's, and nothing is in the way.
+ *
+ * Zone: server code; throws pg::Error through the merge, which keeps nothing but values.
+ */
+#pragma once
+
+#include "apply_ext/apply/local_facts.hpp"
+
+namespace schemasync::capture {
+
+class OwnFacts final : public merge::LocalFacts {
+public:
+	char
+	type_kind(std::string_view schema, std::string_view name) const override
+	{
+		return catalog_.type_kind(schema, name);
+	}
+	std::optional<state::TypeRef>
+	domain_base(std::string_view schema, std::string_view name) const override
+	{
+		return catalog_.domain_base(schema, name);
+	}
+
+private:
+	apply::CatalogFacts catalog_{0};
+};
+
+} // namespace schemasync::capture
