@@ -73,14 +73,14 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
 /*
  * To be called at the end of a publisher's transaction, before the local commit. Leaf.
  *
- * errors: when rows of a rewritten table went by in it and no marker said why; explain_rewrite() then makes
- * the refusal
+ * errors: when rows of a rewritten table went by in it and no marker said why, or a table is left without a
+ * replica identity; explain_unsettled() then makes the refusal
  */
-void check_rewrites(TransactionId xid);
+void check_settled(TransactionId xid);
 
-/* Whether an ERROR was that of check_rewrites(), and the refusal in its place. Needs no transaction. */
-bool explain_rewrite(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
-                     Refused *refused);
+/* Whether an ERROR was that of check_settled(), and the refusal in its place. Needs no transaction. */
+bool explain_unsettled(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
+                       Refused *refused);
 
 /*
  * After an ERROR with worker::waits_for_copy and the abort of its transaction: says again, in a transaction of its own, which tables

@@ -222,11 +222,14 @@ merge_relation_once(SchemaWork &work, const Sides &sides, const state::Relation 
 	note_changes(work, result);
 	if (settle_builds(work, result, sides, theirs))
 		return Progress::Again;
+	const Place place = place_of(work, sides, theirs);
 	Progress progress = Progress::Done;
 	if (result.needs_rows)
 		progress = prepare_carry(work, result, sides, *theirs);
 	if (progress == Progress::Done)
-		progress = do_operations(work, result, place_of(work, sides, theirs));
+		progress = do_operations(work, result, place);
+	if (progress == Progress::Done)
+		note_identity(work, place.publisher_oid, theirs, result.identity_lost);
 	local_columns = std::move(result.local_columns);
 	return progress;
 }

@@ -136,11 +136,16 @@ void begin_boundary(SchemaWork &work);
 /* The boundary passed: a refusal that was open is resolved now. */
 void end_boundary(const SchemaWork &work);
 
-// ---- schema_rewrite.cpp ----
+// ---- schema_unsettled.cpp ----
 
 bool on_rewrite(SchemaWork &work);
 /* A marker explains the rewrite. */
 void forget_rewrite(TransactionId xid, Oid relation);
+/*
+ * Whether a command left a table without a replica identity that had one: refused at the end of the transaction unless another command
+ * gives it one or drops it (theirs: nullptr).
+ */
+void note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs, bool lost);
 
 // ---- schema_relation.cpp ----
 

@@ -153,7 +153,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 	if (!session->remote.active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher committed a transaction that it had not begun")));
-	check_rewrites(session->remote.xid);
+	check_settled(session->remote.xid);
 	if (session->remote.skipped) {
 		need_local(session);
 		forget_skip(session);
@@ -203,7 +203,7 @@ commit_group(Session *session)
 void
 prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
-	check_rewrites(session->remote.xid);
+	check_settled(session->remote.xid);
 	need_local(session);
 	if (session->remote.skipped)
 		forget_skip(session);

@@ -529,7 +529,7 @@ run(Session *session)
 		}
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
-		if (error != nullptr && (apply::explain_rewrite(*session->subscription, boundary, error, &refused) ||
+		if (error != nullptr && (apply::explain_unsettled(*session->subscription, boundary, error, &refused) ||
 		                         explain_identity(session, error, &refused)))
 			error = nullptr;
 		pg::call([&] {

@@ -102,6 +102,8 @@ struct Result {
 	std::vector<std::pair<AttrNumber, std::string>> local_columns;
 	/* The carried rows are to be applied, those of the descendants too: after `sql` of all operations, before `sql_after`. */
 	bool needs_rows = false;
+	/* The publisher lost the replica identity, perhaps on the way to another one: to be refused at the end of the transaction if not. */
+	bool identity_lost = false;
 	/* Publisher attnums of a key that the command left as it was, by which a carried row finds the local one; empty: none. */
 	std::vector<AttrNumber> key;
 
@@ -138,6 +140,12 @@ Result merge_schema(const state::Schema *base, const state::Schema &theirs, bool
 /* A rewrite of which rows were decoded but that no marker explained: the refusal for the caller to report at
  * commit. */
 Operation unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite);
+
+/* The refusal of a replica identity that a transaction took away and did not replace. table: qualified and quoted for show */
+Operation lost_identity(const std::string &table);
+
+/* Whether rows of it that are updated or deleted can be found, or it was said that none will be. */
+bool has_identity(const state::Relation &relation);
 
 /* Pairs the columns of theirs and ours by name; what has no partner is left out. */
 ColumnMap map_columns_by_name(const state::Relation &theirs, const state::Relation &ours);

@@ -132,6 +132,7 @@ private:
 	void table_properties(); /* table.cpp */
 	void table_parents();    /* table.cpp */
 	void access_method();
+	void lose_identity(Operation &operation);
 	void replica_identity();    /* table.cpp */
 	void table_rewrite();       /* table.cpp */
 	void unsupported_changes(); /* table.cpp */

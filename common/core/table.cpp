@@ -385,6 +385,14 @@ RelationMerge::access_method()
 		operation.sql = {alter("SET ACCESS METHOD " + (method.empty() ? std::string("DEFAULT") : sql::ident(method)))};
 }
 
+/* Perhaps on the way to another one, in the same transaction. */
+void
+RelationMerge::lose_identity(Operation &operation)
+{
+	ignore(operation, "The table has no replica identity.");
+	result_.identity_lost = policy_.schema_changes != SchemaChanges::Ignore;
+}
+
 void
 RelationMerge::replica_identity()
 {
@@ -398,6 +406,12 @@ RelationMerge::replica_identity()
 			if (triple.theirs == wanted)
 				local = triple.ours;
 	}
+	/* a primary key that is deferrable is none */
+	bool deferrable = std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(),
+	                              [](const state::Constraint &c) { return c.type == 'p' && c.deferrable; });
+	if (theirs_->replica_identity == 'd' && deferrable && !has_identity(*theirs_) && !base_->identity_columns.empty())
+		lose_identity(on_table(Op::SetReplicaIdentity,
+		                       "the primary key of " + shown_table() + " is deferrable and no replica identity"));
 	bool other_index =
 	    theirs_->replica_identity == 'i' && base_->replica_identity_index != theirs_->replica_identity_index;
 	if (base_->replica_identity == theirs_->replica_identity && !other_index)
@@ -417,13 +431,10 @@ RelationMerge::replica_identity()
 			operation.sql = {alter("REPLICA IDENTITY " + kind)};
 		return;
 	}
-	/*
-	 * Its index was dropped, perhaps on the way to another one. Until the table has an identity the publisher rejects
-	 * updates and deletes of it, and one that came nevertheless would be an ERROR here.
-	 */
+	if (wanted == nullptr && !base_->identity_columns.empty())
+		return lose_identity(operation);
 	if (wanted == nullptr)
-		return ignore(operation, "The index of the replica identity is gone on the publisher, which rejects updates and "
-		                         "deletes until the table has another one.");
+		return ignore(operation, "The index of the replica identity is gone on the publisher.");
 	if (local != nullptr && ours_->replica_identity == 'i' && local->replica_identity)
 		return satisfy(operation, "The subscriber's table is so.");
 	std::string name = local == nullptr || wanted->constraint == 0 ? wanted->name : local->name;

@@ -123,4 +123,28 @@ unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite)
 	return operation;
 }
 
+Operation
+lost_identity(const std::string &table)
+{
+	const OperationInfo &entry = info(Op::SetReplicaIdentity);
+	Operation operation;
+
+	operation.op = Op::SetReplicaIdentity;
+	operation.operation = entry.code;
+	operation.object_type = entry.object_type;
+	operation.object_identity = table;
+	operation.change = "table " + table + " has no replica identity any more";
+	refuse(operation, Reason::UnsupportedObject,
+	       "Rows of it that are updated or deleted could not be found here; the publisher rejects such commands.");
+	operation.hint = "On the publisher give the table a replica identity: a key that is not deferrable, or ALTER TABLE " + table +
+	                 " REPLICA IDENTITY FULL;\nSELECT schemasync_resume('{subscription}');";
+	return operation;
+}
+
+bool
+has_identity(const state::Relation &relation)
+{
+	return relation.replica_identity == 'f' || relation.replica_identity == 'n' || !relation.identity_columns.empty();
+}
+
 } // namespace schemasync::merge

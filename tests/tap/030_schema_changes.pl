@@ -55,6 +55,12 @@ my %changes = (
 	indexes => [undef, undef, 'CREATE INDEX %s_i ON %s (b, a); CREATE UNIQUE INDEX %s_j ON %s (lower(b)) WHERE a > 0; ALTER INDEX %s_i RENAME TO %s_k',
 		'UPDATE %s SET b = $$B$$ WHERE id = 2'],
 	drop_index => [$plain . '; CREATE INDEX %s_i ON %s (b)', undef, 'DROP INDEX %s_i', 'UPDATE %s SET b = $$B$$ WHERE id = 2'],
+	identity_exchanged => ['CREATE TABLE %s (id int PRIMARY KEY, a int NOT NULL); CREATE UNIQUE INDEX %s_i ON %s (a); '
+		. 'ALTER TABLE %s REPLICA IDENTITY USING INDEX %s_i; INSERT INTO %s VALUES (1, 10), (2, 20)', undef,
+		'DO $q$ BEGIN DROP INDEX %s_i; CREATE UNIQUE INDEX %s_i ON %s (a, id); ALTER TABLE %s REPLICA IDENTITY USING INDEX %s_i; END $q$',
+		'UPDATE %s SET id = 100 WHERE id = 2'],
+	key_deferrable => [undef, undef, 'DO $q$ BEGIN ALTER TABLE %s DROP CONSTRAINT %s_pkey, ADD PRIMARY KEY (id) DEFERRABLE; '
+		. 'ALTER TABLE %s REPLICA IDENTITY FULL; END $q$', 'UPDATE %s SET id = 100 WHERE id = 2'],
 	identity_full => [undef, undef, 'ALTER TABLE %s REPLICA IDENTITY FULL', 'UPDATE %s SET id = 100 WHERE id = 2'],
 	identity_index => ['CREATE TABLE %s (id int PRIMARY KEY, a int NOT NULL); CREATE UNIQUE INDEX %s_i ON %s (a); INSERT INTO %s VALUES (1, 10), (2, 20)', undef,
 		'ALTER TABLE %s REPLICA IDENTITY USING INDEX %s_i', 'UPDATE %s SET id = 100 WHERE id = 2'],

@@ -260,6 +260,7 @@ TEST(MergeTable, AReplicaIdentityMayBeOnTheWayToAnother)
 	scene.theirs.replica_identity_index = 0;
 	scene.theirs.identity_columns.clear();
 	EXPECT_EQ(scene.verdicts(), "drop_index forward; set_replica_identity ignore");
+	EXPECT_TRUE(scene.result.identity_lost);
 	scene.base = scene.ours = scene.theirs;
 	scene.theirs.indexes = {index(10, "t_id", "USING btree (id)", true, {1})};
 	EXPECT_EQ(scene.verdicts(), "create_index forward");
