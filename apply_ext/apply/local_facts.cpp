@@ -5,6 +5,7 @@
 #include "apply_ext/catalog/object.hpp"
 #include "apply_ext/catalog/relation.hpp"
 #include "apply_ext/catalog/results.hpp"
+#include "core/state_json.hpp"
 
 #include <string>
 
@@ -184,6 +185,20 @@ relation_name_leaf(Oid relid)
 	return {get_namespace_name(get_rel_namespace(relid)), name};
 }
 
+NameRow
+type_name_leaf(Oid typid)
+{
+	NameRow result = {nullptr, nullptr};
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
+
+	if (!HeapTupleIsValid(tuple))
+		return result;
+	auto *form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
+	result = {get_namespace_name(form->typnamespace), pstrdup(NameStr(form->typname))};
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 bool
 is_table_leaf(Oid relid)
 {
@@ -210,6 +225,14 @@ bool
 CatalogFacts::relation_exists(std::string_view schema, std::string_view name) const
 {
 	return OidIsValid(find_local_relation(std::string(schema), std::string(name)));
+}
+
+char
+CatalogFacts::relation_kind(std::string_view schema, std::string_view name) const
+{
+	Oid relid = find_local_relation(std::string(schema), std::string(name));
+
+	return OidIsValid(relid) ? pg::call([&] { return get_rel_relkind(relid); }) : '\0';
 }
 
 bool
@@ -283,6 +306,46 @@ CatalogFacts::local_type(state::Oid publisher_oid) const
 	const auto *row = pg::call([&] { return catalog::load_object(subid_, "pg_type", publisher_oid); });
 
 	return row == nullptr ? InvalidOid : row->local_oid;
+}
+
+std::optional<state::Name>
+CatalogFacts::local_type_name(state::Oid publisher_oid) const
+{
+	return type_name(local_type(publisher_oid));
+}
+
+std::optional<state::Name>
+CatalogFacts::type_name(state::Oid oid) const
+{
+	NameRow name = pg::call([&] { return type_name_leaf(oid); });
+
+	if (name.name == nullptr || name.schema == nullptr)
+		return std::nullopt;
+	return state::Name{oid, name.schema, name.name};
+}
+
+std::optional<state::TypeRef>
+CatalogFacts::publisher_domain_base(state::Oid publisher_oid) const
+{
+	std::optional<state::TypeRef> below;
+
+	/* a domain over a domain has no parameter of its own; the publisher's catalog has no circles, what it says might */
+	for (int depth = 0; depth < 64; depth++) {
+		const Oid oid = below ? below->oid : publisher_oid;
+		const auto *row = pg::call([&] { return catalog::load_object(subid_, "pg_type", oid); });
+		if (row == nullptr)
+			return std::nullopt;
+		auto parsed = state::parse_type(row->base);
+		auto *type = std::get_if<state::Type>(&parsed);
+		if (type == nullptr || (type->typtype != 'd' && !below))
+			return std::nullopt;
+		if (type->typtype != 'd')
+			return below;
+		below = type->base;
+		if (below->builtin || !below->element.empty())
+			return below;
+	}
+	return std::nullopt;
 }
 
 std::optional<std::string>

@@ -17,6 +17,7 @@ public:
 
 	bool schema_exists(std::string_view schema) const override;
 	bool relation_exists(std::string_view schema, std::string_view name) const override;
+	char relation_kind(std::string_view schema, std::string_view name) const override;
 	bool table_exists(std::string_view schema, std::string_view name) const override;
 	bool type_exists(std::string_view schema, std::string_view name) const override;
 	char type_kind(std::string_view schema, std::string_view name) const override;
@@ -25,12 +26,16 @@ public:
 	bool role_exists(std::string_view name) const override;
 	std::optional<state::Name> local_relation(state::Oid publisher_oid) const override;
 	state::Oid local_type(state::Oid publisher_oid) const override;
+	std::optional<state::Name> local_type_name(state::Oid publisher_oid) const override;
+	std::optional<state::TypeRef> publisher_domain_base(state::Oid publisher_oid) const override;
 	std::optional<std::string> digest(const state::Reference &reference) const override;
 	std::vector<merge::Dependent> dependents(const state::Relation &relation,
 	                                         state::AttrNumber attnum) const override;
 	std::vector<merge::Dependent> type_dependents(std::string_view schema,
 	                                              std::string_view name) const override;
 	int server_version() const override;
+	/* Of a local type; nullopt: there is none of that oid. */
+	std::optional<state::Name> type_name(state::Oid oid) const;
 
 private:
 	std::int64_t subid_;

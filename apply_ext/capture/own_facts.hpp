@@ -21,6 +21,18 @@ public:
 	{
 		return catalog_.domain_base(schema, name);
 	}
+	/* the publisher's types are here */
+	std::optional<state::Name>
+	local_type_name(state::Oid oid) const override
+	{
+		return catalog_.type_name(oid);
+	}
+	std::optional<state::TypeRef>
+	publisher_domain_base(state::Oid oid) const override
+	{
+		auto name = catalog_.type_name(oid);
+		return name ? catalog_.domain_base(name->schema, name->name) : std::nullopt;
+	}
 
 private:
 	apply::CatalogFacts catalog_{0};

@@ -102,6 +102,10 @@ RelationMerge::add_column(const state::Column &column)
 		return adopt_column(column, *local);
 
 	Operation &operation = on_column(Op::AddColumn, column.name, std::move(change));
+	if (column.sequence && facts_.relation_exists(column.sequence->name.schema, column.sequence->name.name)) {
+		refuse_taken(operation, column.sequence->name.schema, column.sequence->name.name, facts_);
+		return teach(operation, shown_table());
+	}
 	std::string constant;
 	Fill fill = fill_of(column, constant);
 	const std::optional<state::Expression> &value = effective_default(column);
@@ -164,8 +168,13 @@ RelationMerge::add_column_sql(const state::Column &column, Fill fill, const std:
 		result.push_back(alter_column(column.name, column.default_expr ? "SET DEFAULT " + default_sql(column)
 		                                                               : "DROP DEFAULT"));
 	} else if (fill == Fill::Null && column.default_expr) {
-		result.push_back(alter(add + column_clause(column, false) + not_null));
+		/* not what a domain may say */
+		result.push_back(alter(add + column_clause(column, false) + (may_be_domain(column.type) ? " DEFAULT NULL" : "") + not_null));
 		result.push_back(alter_column(column.name, "SET DEFAULT " + default_sql(column)));
+	} else if (fill == Fill::Evaluate && !column.default_expr && column.domain_default) {
+		/* the subscriber's domain may have another default */
+		result.push_back(alter(add + column_clause(column, true) + " DEFAULT " + column.domain_default->sql + not_null));
+		result.push_back(alter_column(column.name, "DROP DEFAULT"));
 	} else {
 		result.push_back(alter(add + column_clause(column, true) + not_null));
 	}
@@ -209,18 +218,19 @@ RelationMerge::carry_column(Operation &operation, const state::Column &column)
 
 namespace {
 
-/* The same in steps: the values travel as rows. */
+/* The same in steps: the values travel as rows. bare: the type that the column has until then, because a domain may want values at once */
 std::string
-safe_add(const std::string &table, const state::Column &column, const std::optional<state::Expression> &value)
+safe_add(const std::string &table, const state::Column &column, const std::optional<state::Expression> &value, const std::string &bare)
 {
 	const std::string name = sql::shown(column.name);
 	const std::string alter = "ALTER TABLE " + table + " ALTER COLUMN " + name + " ";
-	const std::string add = "ALTER TABLE " + table + " ADD COLUMN " + name + " " + column.type.sql +
-	                        (column.collation.empty() ? "" : " COLLATE " + column.collation) + "; ";
+	const std::string collation = column.collation.empty() ? "" : " COLLATE " + column.collation;
+	const std::string add = "ALTER TABLE " + table + " ADD COLUMN " + name + " " + bare + collation + "; ";
+	const std::string retype = bare == column.type.sql ? "" : " " + alter + "TYPE " + column.type.sql + collation + ";";
 	const std::string not_null = column.not_null || column.identity != 0 ? " " + alter + "SET NOT NULL;" : "";
 
 	if (column.identity != 0) {
-		const std::string numbers = sql::shown(column.name + "_numbers");
+		const std::string numbers = sql::shown(name_beside(column.name, "_numbers"));
 		return "CREATE TEMPORARY SEQUENCE " + numbers + "; " + add + "UPDATE " + table + " SET " + name + " = nextval(" +
 		       sql::literal(numbers) + ");" + not_null + " " + alter + "ADD " + default_sql(column) + "; SELECT setval(pg_get_serial_sequence(" +
 		       sql::literal(table) + ", " + sql::literal(column.name) + "), (SELECT max(" + name + ") FROM " + table + ")); DROP SEQUENCE " +
@@ -233,7 +243,7 @@ safe_add(const std::string &table, const state::Column &column, const std::optio
 		before = create_sequence(*column.sequence) + "; ";
 		after = " ALTER SEQUENCE " + sql::qualified(column.sequence->name) + " OWNED BY " + table + "." + name + ";";
 	}
-	return before + add + "UPDATE " + table + " SET " + name + " = " + value->sql + ";" +
+	return before + add + "UPDATE " + table + " SET " + name + " = " + value->sql + ";" + retype +
 	       (column.default_expr ? " " + alter + "SET DEFAULT " + default_sql(column) + ";" : "") + not_null + after;
 }
 
@@ -246,7 +256,9 @@ RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fi
 	std::string what = column.identity != 0 ? "identity values"
 	                   : value              ? "DEFAULT " + value->sql
 	                                        : "its values";
-	operation.suggested_sql = alter("ADD COLUMN " + column_clause(column, false));
+	state::Column bare = column;
+	bare.type = without_domain(column.type);
+	operation.suggested_sql = alter("ADD COLUMN " + column_clause(bare, false));
 	if (fill == Fill::PerRow)
 		refuse(operation, Reason::VolatileDefault,
 		       "Each existing row of the publisher got a value of its own (" + what +
@@ -256,7 +268,28 @@ RelationMerge::refuse_fill(Operation &operation, const state::Column &column, Fi
 		       "The existing rows of the publisher got one value (" + what +
 		           ") when the column was added, but the table was rewritten since and the value is not "
 		           "stored any more.");
-	teach(operation, shown_table(), safe_add(shown_table(), column, value));
+	teach(operation, shown_table(), with_identity(safe_add(shown_table(), column, value, bare.type.sql)));
+	constexpr std::string_view last = "then set its default";
+	if (std::size_t at = operation.hint.find(last); bare.type.sql != column.type.sql && at != std::string::npos)
+		operation.hint.replace(at, last.size(), "then change its type to " + column.type.sql + " and set its default");
+}
+
+state::TypeRef
+RelationMerge::without_domain(const state::TypeRef &type) const
+{
+	if (type.builtin || !type.element.empty())
+		return type;
+	state::Name name = local_name(type, facts_);
+	return facts_.domain_base(name.schema, name.name).value_or(type);
+}
+
+std::string
+RelationMerge::with_identity(const std::string &statements) const
+{
+	if (base_ == nullptr || base_->replica_identity == 'f' || !base_->identity_columns.empty() || base_->relkind == 'p')
+		return statements;
+	const std::string identity = "ALTER TABLE " + shown_table() + " REPLICA IDENTITY ";
+	return identity + "FULL; " + statements + " " + identity + (base_->replica_identity == 'n' ? "NOTHING;" : "DEFAULT;");
 }
 
 /* The subscriber has a column of the new column's name: made in advance by hand, or something else. */
@@ -285,7 +318,10 @@ RelationMerge::adopt_column(const state::Column &column, LocalColumn &local)
 	std::string note = kept ? " It may be one that drop_column = keep left here, with its old values." : "";
 	std::string there = local.column != nullptr ? local.column->type.sql : "another column";
 	operation.suggested_sql =
-	    alter("RENAME COLUMN " + sql::ident(local.name) + " TO " + sql::ident(local.name + "_local"));
+	    alter("RENAME COLUMN " + sql::ident(local.name) + " TO " +
+	          sql::ident(name_beside(local.name, "_local", [&](const std::string &other) {
+		          return local_named(other) != nullptr || find_column(*theirs_, other) != nullptr;
+	          })));
 	refuse(operation, Reason::LocalNameTaken,
 	       "The subscriber has a column " + sql::shown(local.name) + " of its own: " + there +
 	           ", the publisher's is " + column.type.sql + "." + note);

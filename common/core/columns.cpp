@@ -55,11 +55,6 @@ RelationMerge::drop_column(const state::Column &column)
 		           " of the same type is new, but no event trigger recorded the commands that did it.");
 		return teach(operation, shown_table());
 	}
-	if (policy_.drop_column == Choice::Refuse) {
-		operation.suggested_sql = alter("DROP COLUMN " + sql::ident(name));
-		refuse(operation, Reason::PolicyRefuse, "The subscription has drop_column = refuse.");
-		return teach(operation, shown_table());
-	}
 	if (policy_.drop_column == Choice::Keep) {
 		ignore(operation,
 		       "The subscription has drop_column = keep: the column stays and is NULL in new rows.");
@@ -78,9 +73,13 @@ RelationMerge::drop_column(const state::Column &column)
 			if (other.sequence && other.sequence->name.oid == column.sequence->name.oid)
 				operation.sql.push_back("ALTER SEQUENCE " + sql::qualified(local->column->sequence->name) +
 				                        " OWNED BY NONE");
-	if (!release_dependents(operation, local->column->attnum))
+	bool released = release_dependents(operation, local->column->attnum);
+	const std::string statement = alter("DROP COLUMN " + sql::ident(name));
+	if (policy_.drop_column == Choice::Refuse)
+		return refuse_by_policy(operation, statement, "The subscription has drop_column = refuse.");
+	if (!released)
 		return teach(operation, shown_table());
-	operation.sql.push_back(alter("DROP COLUMN " + sql::ident(name)));
+	operation.sql.push_back(statement);
 	local->dropped = true;
 }
 
@@ -150,7 +149,9 @@ RelationMerge::rename_columns()
 			refuse(operation, Reason::LocalNameTaken,
 			       "The subscriber has a column " + sql::shown(blocked->theirs->name) + " of its own.");
 			operation.suggested_sql = alter("RENAME COLUMN " + sql::ident(blocked->theirs->name) + " TO " +
-			                                sql::ident(blocked->theirs->name + "_local"));
+			                                sql::ident(name_beside(blocked->theirs->name, "_local", [&](const std::string &other) {
+				                                return local_named(other) != nullptr || find_column(*theirs_, other) != nullptr;
+			                                })));
 			teach(operation, shown_table());
 			waiting.erase(blocked);
 			continue;

@@ -220,10 +220,46 @@ RelationMerge::rename_constraints()
 		/* a check has one name in all the tables; the keys of a partition have names of their own */
 		else if (triple.ours->type == 'c' && triple.ours->inhcount > 0)
 			ignore(operation, "The subscriber's constraint belongs to the parent table.");
+		else if (refuse_taken_constraint(operation, *triple.theirs))
+			teach(operation, shown_table());
 		else
 			operation.sql = {alter("RENAME CONSTRAINT " + sql::ident(triple.base->name) + " TO " +
 			                       sql::ident(triple.theirs->name))};
 	}
+}
+
+bool
+RelationMerge::refuse_taken_constraint(Operation &operation, const state::Constraint &theirs)
+{
+	auto has = [&](const std::string &name) {
+		return std::any_of(ours_->constraints.begin(), ours_->constraints.end(),
+		                   [&](const state::Constraint &ours) { return ours.name == name; });
+	};
+	for (const state::Constraint &ours : ours_->constraints) {
+		/* a not-null constraint comes and goes with what the column is */
+		bool leaves = ours.type == 'n' || std::any_of(constraints_.begin(), constraints_.end(), [&](const auto &other) {
+			              return other.ours == &ours &&
+			                     (other.theirs == nullptr ||
+			                      (other.base != nullptr && other.base->name == ours.name && other.theirs->name != ours.name));
+		              });
+		if (ours.name != theirs.name || leaves)
+			continue;
+		refuse(operation, Reason::LocalNameTaken, "The subscriber has another constraint of that name: " + ours.definition + ".");
+		operation.suggested_sql.clear();
+		if (ours.parent == 0 && ours.inhcount == 0)
+			operation.suggested_sql =
+			    alter("RENAME CONSTRAINT " + sql::ident(ours.name) + " TO " +
+			          sql::ident(name_beside(ours.name, "_local", [&](const std::string &other) {
+				          return has(other) || facts_.relation_exists(schema_, other);
+			          })));
+		return true;
+	}
+	/* a key has an index of its name */
+	bool key = theirs.type == 'p' || theirs.type == 'u' || theirs.type == 'x';
+	if (!key || !is_index_name_taken(theirs.name))
+		return false;
+	refuse_taken(operation, schema_, theirs.name, facts_);
+	return true;
 }
 
 /* Not-null constraints come and go with the column's own flag; their names and validity are theirs alone. A
@@ -351,15 +387,19 @@ RelationMerge::add_constraint(const Triple<state::Constraint> &triple)
 		return teach(operation, shown_table());
 	}
 	/* a constraint over an index that was there before takes that index */
+	bool takes_index = false;
 	for (const Triple<state::Index> &index : indexes_)
 		if (theirs.index != 0 && index.base != nullptr && index.theirs != nullptr &&
 		    index.theirs->oid == theirs.index && index.base->constraint == 0 && index.ours != nullptr &&
 		    (theirs.type == 'p' || theirs.type == 'u')) {
+			takes_index = true;
 			statement = alter("ADD CONSTRAINT " + sql::ident(theirs.name) +
 			                  (theirs.type == 'p' ? " PRIMARY KEY" : " UNIQUE") + " USING INDEX " +
 			                  sql::ident(index.ours->name) + (theirs.deferrable ? " DEFERRABLE" : "") +
 			                  (theirs.deferred ? " INITIALLY DEFERRED" : ""));
 		}
+	if (!name_freed && !takes_index && refuse_taken_constraint(operation, theirs))
+		return teach(operation, shown_table());
 	operation.sql = {statement};
 }
 

@@ -200,13 +200,19 @@ unknown(std::string why)
 Conversion
 conversion(const state::TypeRef &from, const state::TypeRef &to, const LocalFacts &facts)
 {
+	/* a domain's values are those of the type below it */
+	if (auto below = below_domain(from, facts))
+		return conversion(*below, to, facts);
 	if (is_array(from) && is_array(to))
 		return conversion(element_of(from), element_of(to), facts);
 	if (is_array(from) || is_array(to))
 		return unknown("between an array and another type");
+	if (!from.builtin && !to.builtin && from.oid == to.oid && from.typmod == to.typmod)
+		return {Effect::Coercible, {}, {}};
 	if (!from.builtin || !to.builtin) {
+		state::Name name = local_name(from, facts);
 		bool enum_to_text = !from.builtin && to.builtin && is_in(to.name, texts) &&
-		                    facts.type_kind(from.schema, from.name) == 'e';
+		                    facts.type_kind(name.schema, name.name) == 'e';
 		return enum_to_text ? Conversion{Effect::Immutable, {}, {}}
 		                    : unknown("casts of a type that is not built in are not known");
 	}

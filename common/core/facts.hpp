@@ -42,6 +42,12 @@ public:
 	{
 		return false;
 	}
+	/* relkind of what relation_exists() finds ('c': a composite type); 0: nothing, or it is not known. */
+	virtual char
+	relation_kind(std::string_view, std::string_view) const
+	{
+		return 0;
+	}
 	/* A table that rows or foreign keys can refer to. */
 	virtual bool
 	table_exists(std::string_view, std::string_view) const
@@ -89,6 +95,18 @@ public:
 	local_type(state::Oid) const
 	{
 		return 0;
+	}
+	/* The same type: its oid and its name here, whatever it was named when the publisher's was mapped to it. */
+	virtual std::optional<state::Name>
+	local_type_name(state::Oid) const
+	{
+		return std::nullopt;
+	}
+	/* What is at the bottom of a domain of the publisher, as its state says; nullopt: it is none, or not known. */
+	virtual std::optional<state::TypeRef>
+	publisher_domain_base(state::Oid) const
+	{
+		return std::nullopt;
 	}
 	/* The digest that the local definition of an object in an expression has (docs/wire.md, EXPR); nullopt:
 	 * missing. */

@@ -126,10 +126,26 @@ RelationMerge::rename_indexes()
 			ignore(operation, "The subscriber has no such index.");
 		else if (triple.ours->name != triple.base->name)
 			satisfy(operation, "The subscriber's index is named " + sql::shown(triple.ours->name) + ".");
-		else
+		else if (is_index_name_taken(triple.theirs->name)) {
+			refuse_taken(operation, schema_, triple.theirs->name, facts_);
+			teach(operation, shown_table());
+		} else
 			operation.sql = {"ALTER INDEX " + sql::qualified(schema_, triple.base->name) + " RENAME TO " +
 			                 sql::ident(triple.theirs->name)};
 	}
+}
+
+bool
+RelationMerge::is_index_name_taken(const std::string &name) const
+{
+	/* the table itself had it */
+	bool moved = ours_->name.schema != schema_;
+	if (!facts_.relation_exists(schema_, name) || (!moved && ours_->name.name == name && name_ != name))
+		return false;
+	return moved || std::none_of(indexes_.begin(), indexes_.end(), [&](const Triple<state::Index> &other) {
+		       return other.ours != nullptr && other.ours->name == name &&
+		              (other.theirs == nullptr || (other.base != nullptr && other.base->name == name && other.theirs->name != name));
+	       });
 }
 
 void
@@ -171,8 +187,15 @@ RelationMerge::add_indexes()
 			               : "The subscriber has an index of that name that is not valid, whose building failed or still goes on: ") +
 			           triple.ours->definition + ".");
 			operation.suggested_sql =
-			    usable ? "ALTER INDEX " + own + " RENAME TO " + sql::ident(triple.ours->name + "_local")
+			    usable ? "ALTER INDEX " + own + " RENAME TO " +
+			                 sql::ident(name_beside(triple.ours->name, "_local",
+			                                        [&](const std::string &other) {
+				                                        return facts_.relation_exists(triple.ours->schema, other);
+			                                        }))
 			           : "DROP INDEX " + own;
+			teach(operation, shown_table());
+		} else if (triple.ours == nullptr && is_index_name_taken(theirs.name)) {
+			refuse_taken(operation, schema_, theirs.name, facts_);
 			teach(operation, shown_table());
 		} else if (rest.empty() || !sql::is_one_clause(rest)) {
 			refuse(operation, Reason::UnsupportedObject, "Its definition is not known: " + theirs.definition);

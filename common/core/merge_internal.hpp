@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -114,6 +115,8 @@ private:
 	/* Foreign keys that the publisher's CASCADE dropped too become statements; anything else refuses. Whether
 	 * all are. */
 	bool release_dependents(Operation &operation, AttrNumber local_attnum);
+	/* Refuses what a policy does not want; to be done by hand with what was released before it. */
+	void refuse_by_policy(Operation &operation, const std::string &statement, std::string why);
 	std::string renamed(std::string_view expression) const;
 	bool same_expression(const std::optional<state::Expression> &base,
 	                     const std::optional<state::Expression> &theirs) const;
@@ -148,6 +151,7 @@ private:
 	                                        const std::string &constant) const;
 	void carry_column(Operation &operation, const state::Column &column);
 	void change_types(); /* type_change.cpp */
+	std::string replace_column(const state::Column &theirs, const std::string &fresh, const LocalColumn *local) const;
 	std::string safe_retype(const state::Column &theirs, const UsingHint *hint) const;
 	Conversion into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint, Conversion unknown) const;
 	bool change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
@@ -180,6 +184,14 @@ private:
 	void drop_indexes();
 	void rename_indexes();
 	void add_indexes();
+	/* Whether an index (or what makes one) cannot get the name: it is taken by what this plan does not take away. */
+	bool is_index_name_taken(const std::string &name) const;
+	/* Refuses what is to get the name of a constraint of the subscriber that stays. Whether it did. */
+	bool refuse_taken_constraint(Operation &operation, const state::Constraint &theirs);
+	/* SQL that updates the publisher's table, which needs a replica identity for it. */
+	std::string with_identity(const std::string &statements) const;
+	/* Of a domain the type below it, else the type. */
+	state::TypeRef without_domain(const state::TypeRef &type) const;
 
 	const RelationInput &input_;
 	const Command &command_;
@@ -200,6 +212,17 @@ private:
 /* Appends an operation with the verdict forward. The reference lives until the next one is appended. */
 Operation &add_operation(Result &result, Op op, const std::string &identity, std::string change);
 const LocalFacts &no_facts();
+
+/* The name with the suffix, cut where the server would cut it, so that the suffix stays; with a number where that is taken. */
+std::string name_beside(std::string_view name, std::string_view suffix, const std::function<bool(const std::string &)> &taken = nullptr);
+/* Refuses because something of the subscriber, outside the table at work, has the name: with SQL that renames it where its kind is known. */
+void refuse_taken(Operation &operation, std::string_view schema, std::string_view name, const LocalFacts &facts);
+/* Whether a table of that name could not be made or renamed for something else; types are in its way too. */
+bool is_table_name_taken(std::string_view schema, std::string_view name, const LocalFacts &facts);
+/* What is at the bottom of a domain of the publisher, where it is the same on the subscriber. */
+std::optional<state::TypeRef> below_domain(const state::TypeRef &type, const LocalFacts &facts);
+/* The local type that the publisher's is, as far as it is known: else one of its name. */
+state::Name local_name(const state::TypeRef &type, const LocalFacts &facts);
 
 /* Several expressions that are read together (of an index, an exclusion constraint) as one text. */
 std::optional<state::Expression> in_parentheses(std::optional<state::Expression> expressions);

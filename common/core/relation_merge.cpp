@@ -433,6 +433,20 @@ RelationMerge::release_dependents(Operation &operation, AttrNumber local_attnum)
 	return false;
 }
 
+void
+RelationMerge::refuse_by_policy(Operation &operation, const std::string &statement, std::string why)
+{
+	if (operation.verdict == Verdict::Refuse) {
+		why += " " + operation.detail;
+		operation.suggested_sql.clear();
+	} else {
+		operation.sql.push_back(statement);
+		operation.suggested_sql = sql::join(operation.sql, ";\n");
+	}
+	refuse(operation, Reason::PolicyRefuse, std::move(why));
+	teach(operation, shown_table());
+}
+
 bool
 Result::refused() const
 {

@@ -57,10 +57,12 @@ RelationMerge::create()
 		       "The schema " + sql::shown(theirs_->name.schema) + " is missing on the subscriber.");
 		check(false);
 	}
-	if (proven && facts_.relation_exists(theirs_->name.schema, theirs_->name.name)) {
-		refuse(operation, Reason::LocalNameTaken, "The subscriber has something else of that name.");
-		check(false);
-	}
+	auto check_name = [&](std::string_view schema, std::string_view name, bool taken) {
+		if (proven && taken)
+			refuse_taken(operation, schema, name, facts_);
+		check(!taken);
+	};
+	check_name(theirs_->name.schema, theirs_->name.name, is_table_name_taken(theirs_->name.schema, theirs_->name.name, facts_));
 	if (std::string feature = missing_feature(*theirs_, policy_, facts_.server_version());
 	    proven && !feature.empty()) {
 		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no " + feature + ".");
@@ -73,13 +75,9 @@ RelationMerge::create()
 			std::erase_if(value->refs,
 			              [](const state::Reference &reference) { return reference.kind == "relation"; });
 		check(proven && prove(operation, value, column.generated != 0));
-		if (proven && column.sequence &&
-		    facts_.relation_exists(column.sequence->name.schema, column.sequence->name.name)) {
-			refuse(operation, Reason::LocalNameTaken,
-			       "The subscriber has something of the name of the sequence " +
-			           sql::shown(column.sequence->name.schema, column.sequence->name.name) + ".");
-			check(false);
-		}
+		if (column.sequence)
+			check_name(column.sequence->name.schema, column.sequence->name.name,
+			           facts_.relation_exists(column.sequence->name.schema, column.sequence->name.name));
 	}
 	for (const state::Constraint &constraint : theirs_->constraints) {
 		if (proven && !sql::is_one_clause(constraint.definition)) {
@@ -96,8 +94,13 @@ RelationMerge::create()
 			check(false);
 		}
 	}
-	for (const state::Index &index : theirs_->indexes)
+	for (const state::Index &index : theirs_->indexes) {
+		bool made = index.parent == 0 && index.valid &&
+		            (index.primary || index.oid == theirs_->replica_identity_index ||
+		             (index.constraint != 0 ? policy_.constraints : policy_.indexes) != Choice::Ignore);
+		check_name(theirs_->name.schema, index.name, made && facts_.relation_exists(theirs_->name.schema, index.name));
 		check(proven && (index.constraint != 0 || prove(operation, in_parentheses(index.expr), true)));
+	}
 	for (const state::Name &parent : theirs_->parents)
 		if (proven && !facts_.table_exists(parent.schema, parent.name)) {
 			refuse(operation, Reason::MissingObject,
@@ -156,7 +159,10 @@ RelationMerge::adopt()
 		refuse(operation, Reason::LocalNameTaken,
 		       "The subscriber has a table of that name that does not fit: " + sql::join(differences, "; ") +
 		           ".");
-		operation.suggested_sql = alter("RENAME TO " + sql::ident(name_ + "_local"));
+		operation.suggested_sql =
+		    alter("RENAME TO " + sql::ident(name_beside(name_, "_local", [&](const std::string &other) {
+			          return is_table_name_taken(schema_, other, facts_);
+		          })));
 		return teach(operation, shown_table());
 	}
 	satisfy(operation, "The subscriber has a table of that name and shape.");
@@ -181,12 +187,10 @@ RelationMerge::drop()
 	std::string statement = "DROP TABLE " + table();
 	if (policy_.drop_table == Choice::Keep)
 		return ignore(operation, "The subscription has drop_table = keep.");
-	if (policy_.drop_table == Choice::Refuse) {
-		operation.suggested_sql = statement;
-		refuse(operation, Reason::PolicyRefuse, "The subscription has drop_table = refuse.");
-		return teach(operation, shown_table());
-	}
-	if (!release_dependents(operation, 0))
+	bool released = release_dependents(operation, 0);
+	if (policy_.drop_table == Choice::Refuse)
+		return refuse_by_policy(operation, statement, "The subscription has drop_table = refuse.");
+	if (!released)
 		return teach(operation, shown_table());
 	operation.sql.push_back(statement);
 }
@@ -216,10 +220,8 @@ RelationMerge::table_names()
 		       "The schema " + sql::shown(theirs_->name.schema) + " is missing on the subscriber.");
 		return teach(operation, shown_table());
 	}
-	if (facts_.relation_exists(theirs_->name.schema, theirs_->name.name)) {
-		operation.suggested_sql = "ALTER TABLE " + sql::qualified(theirs_->name) + " RENAME TO " +
-		                          sql::ident(theirs_->name.name + "_local");
-		refuse(operation, Reason::LocalNameTaken, "The subscriber has something of the name " + is + ".");
+	if (is_table_name_taken(theirs_->name.schema, theirs_->name.name, facts_)) {
+		refuse_taken(operation, theirs_->name.schema, theirs_->name.name, facts_);
 		return teach(operation, shown_table());
 	}
 	/* both at once, and the old name is taken in the new schema or the new one in the old: by way of a name

@@ -72,6 +72,8 @@ steps(const Operation &operation, std::string_view table)
 		        std::string(resume),
 		        "Enable the event triggers of schemasync on the publisher, so that commands are recorded."};
 	case Reason::LocalNameTaken:
+		if (operation.suggested_sql.empty())
+			return {"On the subscriber rename or drop by hand what has the name of " + operation.object_identity + ".", std::string(resume)};
 		return {run(operation), "Or rename or drop the subscriber's object by hand.", std::string(resume)};
 	case Reason::LocalDependents:
 		return {"Drop or rewrite the objects that are named; they are made again as you like afterwards.",

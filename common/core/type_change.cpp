@@ -258,32 +258,81 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	return true;
 }
 
+/* SQL that makes of the table's `name` the column `fresh`, and again what goes with the old one. Empty: there is more than is known here. */
+std::string
+RelationMerge::replace_column(const state::Column &theirs, const std::string &fresh, const LocalColumn *local) const
+{
+	const std::string table = "ALTER TABLE " + shown_table() + " ", name = sql::shown(theirs.name);
+	auto has = [&](const std::vector<AttrNumber> &columns) {
+		return std::find(columns.begin(), columns.end(), theirs.attnum) != columns.end();
+	};
+	auto names_it = [&](std::string_view text) {
+		auto all = sql::tokens(text);
+		return !all || std::any_of(all->begin(), all->end(), [&](const sql::Token &token) {
+			return token.text == theirs.name || token.text == sql::ident(theirs.name);
+		});
+	};
+	std::string result = table + "DROP COLUMN " + name + "; " + table + "RENAME COLUMN " + fresh + " TO " + name + ";", foreign;
+	state::TypeRef bare = without_domain(theirs.type);
+
+	if (theirs.inhcount > 0 || (!theirs_->partition_key.empty() && names_it(theirs_->partition_key)) ||
+	    (theirs_->replica_identity == 'i' && has(theirs_->identity_columns)) ||
+	    (local != nullptr && local->column != nullptr && !facts_.dependents(*ours_, local->column->attnum).empty()))
+		return "";
+	for (const state::Column &column : theirs_->columns)
+		if (column.generated != 0 && column.default_expr && names_it(column.default_expr->sql))
+			return "";
+	if (bare.sql != theirs.type.sql)
+		result += " " + table + "ALTER COLUMN " + name + " TYPE " + theirs.type.sql +
+		          (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation) + ";";
+	if (theirs.default_expr)
+		result += " " + table + "ALTER COLUMN " + name + " SET DEFAULT " + theirs.default_expr->sql + ";";
+	if (theirs.not_null)
+		result += " " + table + "ALTER COLUMN " + name + " SET NOT NULL;";
+	for (const state::Constraint &one : theirs_->constraints) {
+		if (one.type == 'n' || !(has(one.columns) || (one.type != 'f' && names_it(one.definition))))
+			continue;
+		bool refers_to_itself = std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(), [&](const auto &other) {
+			return other.references && other.references->oid == theirs_->name.oid;
+		});
+		if (one.type == 't' || one.parent != 0 || one.inhcount > 0 || (refers_to_itself && one.type != 'c'))
+			return "";
+		(one.type == 'f' ? foreign : result) += " " + table + "ADD CONSTRAINT " + sql::shown(one.name) + " " + one.definition + ";";
+	}
+	for (const state::Index &one : theirs_->indexes) {
+		if (one.constraint != 0 || !(has(one.columns) || names_it(one.definition)))
+			continue;
+		if (one.parent != 0 || !one.valid)
+			return "";
+		result += " " + one.definition + ";";
+	}
+	return result + foreign;
+}
+
 /* The values travel as rows. */
 std::string
 RelationMerge::safe_retype(const state::Column &theirs, const UsingHint *hint) const
 {
-	auto is_of_column = [&](const std::vector<AttrNumber> &columns) {
-		return std::find(columns.begin(), columns.end(), theirs.attnum) != columns.end();
-	};
+	const std::string steps = "ADD COLUMN of the new type, UPDATE it from the old one, drop what depends on the old column, DROP it, RENAME, and "
+	                          "make again what was dropped.";
 	if (theirs.generated != 0 || theirs.identity != 0 || theirs.sequence || (hint != nullptr && hint->given && !hint->expr))
-		return "ADD COLUMN of the new type, UPDATE it from the old one, DROP the old column, RENAME.";
-	const std::string table = "ALTER TABLE " + shown_table(), name = sql::shown(theirs.name);
-	const std::string fresh = sql::shown(theirs.name + "_new");
+		return steps;
+	const LocalColumn *local = nullptr;
+	for (const LocalColumn &column : columns_)
+		if (column.publisher == theirs.attnum && !column.dropped)
+			local = &column;
+	const std::string name = sql::shown(theirs.name);
+	const std::string fresh = sql::shown(name_beside(theirs.name, "_new", [&](const std::string &other) {
+		return find_column(*theirs_, other) != nullptr || (ours_ != nullptr && find_column(*ours_, other) != nullptr);
+	}));
+	const std::string rest = replace_column(theirs, fresh, local);
+	if (rest.empty())
+		return steps;
 	const bool given = hint != nullptr && hint->given;
-	std::string statements = table + " ADD COLUMN " + fresh + " " + theirs.type.sql +
-	                         (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation) + "; UPDATE " + shown_table() +
-	                         " SET " + fresh + " = " + (given ? hint->expr->sql : name + "::" + theirs.type.sql) + "; " +
-	                         table + " DROP COLUMN " + name + "; " + table + " RENAME COLUMN " + fresh + " TO " + name + ";";
-	if (theirs.default_expr)
-		statements += " " + table + " ALTER COLUMN " + name + " SET DEFAULT " + theirs.default_expr->sql + ";";
-	if (theirs.not_null)
-		statements += " " + table + " ALTER COLUMN " + name + " SET NOT NULL;";
-	if (std::any_of(theirs_->constraints.begin(), theirs_->constraints.end(),
-	                [&](const state::Constraint &one) { return one.type != 'n' && is_of_column(one.columns); }) ||
-	    std::any_of(theirs_->indexes.begin(), theirs_->indexes.end(),
-	                [&](const state::Index &one) { return is_of_column(one.columns); }))
-		statements += " Then make the constraints and indexes of the column anew.";
-	return statements;
+	return with_identity("ALTER TABLE " + shown_table() + " ADD COLUMN " + fresh + " " + without_domain(theirs.type).sql +
+	                     (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation) + "; UPDATE " + shown_table() + " SET " +
+	                     fresh + " = " + (given ? hint->expr->sql : name + "::" + theirs.type.sql) + ";") +
+	       " " + rest;
 }
 
 /*
@@ -294,7 +343,14 @@ Conversion
 RelationMerge::into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint,
                            Conversion unknown) const
 {
-	auto below = to.builtin ? std::nullopt : facts_.domain_base(to.schema, to.name);
+	auto below = below_domain(to, facts_);
+	if (!below && !to.builtin) {
+		state::Name name = local_name(to, facts_);
+		below = facts_.domain_base(name.schema, name.name);
+		/* the oid of another type is the subscriber's */
+		if (below && !below->builtin)
+			return unknown;
+	}
 	if (hint == nullptr || hint->given || !hint->expr || !below)
 		return unknown;
 	Operation proof;

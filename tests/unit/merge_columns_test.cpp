@@ -173,9 +173,39 @@ TEST(MergeColumns, ADomainsDefaultCountsAsDefault)
 	scene.command.rewrites = {{1000, 2, 9, false}};
 	EXPECT_EQ(scene.verdicts(), "add_column refuse volatile_default");
 	at(scene.theirs, 4).domain_default = expression("7");
-	EXPECT_EQ(scene.sql(), "ALTER TABLE \"public\".\"t\" ADD COLUMN \"c\" public.d;\n");
+	EXPECT_EQ(scene.sql(), "ALTER TABLE \"public\".\"t\" ADD COLUMN \"c\" public.d DEFAULT 7;\n"
+	                       "ALTER TABLE \"public\".\"t\" ALTER COLUMN \"c\" DROP DEFAULT;\n");
 	scene.facts.no_types = {"public.d"};
 	EXPECT_EQ(scene.verdicts(), "add_column refuse missing_object");
+}
+
+TEST(MergeColumns, ADomainThatWantsValuesIsTakenWhenTheyAreThere)
+{
+	Scene scene;
+	scene.all([](Relation &r) { r.identity_columns = {1}; });
+	Column c = column(4, "c", user_type(90, "d"));
+	c.domain_default = expression("random()", 'v');
+	scene.theirs.columns.push_back(c);
+	scene.command.rewrites = {{1000, 2, 9, false}};
+	scene.facts.domain = builtin("float8", "double precision");
+	scene.run();
+	const Operation &refusal = scene.result.operations[0];
+	EXPECT_EQ(refusal.suggested_sql, "ALTER TABLE \"public\".\"t\" ADD COLUMN \"c\" double precision");
+	EXPECT_NE(refusal.hint.find("then change its type to public.d and set its default"), std::string::npos);
+	EXPECT_NE(refusal.hint.find("ALTER TABLE public.t ADD COLUMN c double precision; UPDATE public.t SET c = random(); "
+	                            "ALTER TABLE public.t ALTER COLUMN c TYPE public.d;"),
+	          std::string::npos);
+	/* without a key the rows cannot be updated there */
+	scene.all([](Relation &r) { r.identity_columns.clear(); });
+	scene.run();
+	EXPECT_NE(scene.result.operations[0].hint.find("A safe way to write it: ALTER TABLE public.t REPLICA IDENTITY FULL; "), std::string::npos);
+	EXPECT_TRUE(scene.result.operations[0].hint.ends_with("ALTER TABLE public.t REPLICA IDENTITY DEFAULT;"));
+	/* one that got its default later has NULL whatever the domain says */
+	scene.command.rewrites.clear();
+	at(scene.theirs, 4).domain_default.reset();
+	at(scene.theirs, 4).default_expr = expression("NULL::public.d");
+	EXPECT_EQ(scene.sql(), "ALTER TABLE \"public\".\"t\" ADD COLUMN \"c\" public.d DEFAULT NULL;\n"
+	                       "ALTER TABLE \"public\".\"t\" ALTER COLUMN \"c\" SET DEFAULT NULL::public.d;\n");
 }
 
 TEST(MergeColumns, TakesAPartitionedTablesValueFromItsLeaves)

@@ -102,6 +102,37 @@ TEST(MergeConstraints, AcceptsAndHalts)
 	EXPECT_EQ(scene.verdicts(), "add_foreign_key refuse missing_object");
 }
 
+TEST(MergeConstraints, RenamesWhatHasTheName)
+{
+	auto suggested = [](Scene &scene) {
+		EXPECT_NE(scene.verdicts().find("refuse local_name_taken"), std::string::npos) << scene.verdicts();
+		return scene.result.operations.back().suggested_sql;
+	};
+	Scene scene;
+	scene.theirs.constraints = {constraint(2, "c", 'c', "CHECK ((a > 0))", {2})};
+	scene.ours.constraints = {constraint(7, "c", 'u', "UNIQUE (a)", {2}), constraint(8, "c_local", 'u', "UNIQUE (b)", {3})};
+	EXPECT_EQ(suggested(scene), alter + "RENAME CONSTRAINT \"c\" TO \"c_local2\"");
+	scene.ours.constraints[0].inhcount = 1;
+	EXPECT_EQ(suggested(scene), "");
+	EXPECT_TRUE(scene.result.operations[0].hint.starts_with("On the subscriber rename or drop by hand what has the name of c on public.t."));
+	/* an index of that name is needed, and a table has it */
+	scene.ours.constraints.clear();
+	scene.theirs.constraints[0] = constraint(2, "c", 'u', "UNIQUE (a)", {2});
+	scene.facts.relations = {"public.c"};
+	EXPECT_EQ(suggested(scene), "ALTER TABLE \"public\".\"c\" RENAME TO \"c_local\"");
+	scene.facts.relations.clear();
+	/* it goes in the same plan */
+	scene.base.constraints = scene.ours.constraints = {constraint(7, "c", 'u', "UNIQUE (a)", {2})};
+	scene.theirs.constraints = {constraint(2, "c", 'c', "CHECK ((a > 0))", {2})};
+	EXPECT_EQ(scene.verdicts(), "drop_constraint forward; add_check forward");
+	/* renamed to it */
+	scene.base.constraints = scene.theirs.constraints;
+	scene.ours.constraints.push_back(scene.theirs.constraints[0]);
+	scene.ours.constraints[0].name = "d";
+	scene.theirs.constraints[0].name = "d";
+	EXPECT_EQ(suggested(scene), alter + "RENAME CONSTRAINT \"d\" TO \"d_local\"");
+}
+
 TEST(MergeConstraints, GoWithTheirColumn)
 {
 	Scene scene;

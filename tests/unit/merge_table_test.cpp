@@ -159,6 +159,15 @@ TEST(MergeTable, RenamesAndMoves)
 	scene.facts.no_schemas.clear();
 	scene.facts.relations = {"s.t"};
 	EXPECT_EQ(scene.verdicts(), "set_table_schema refuse local_name_taken");
+	scene.facts.relkind = 'c';
+	scene.run();
+	EXPECT_EQ(scene.result.operations[0].suggested_sql, "ALTER TYPE \"s\".\"t\" RENAME TO \"t_local\"");
+	/* a table's row type has its name: another type is in the way */
+	scene.facts.relations.clear();
+	scene.facts.kind = 'e';
+	scene.run();
+	EXPECT_TRUE(scene.result.operations[0].suggested_sql.starts_with("ALTER TYPE \"s\".\"t\" RENAME TO \"t_local"));
+	scene.facts.kind = 0;
 	scene.ours.name.schema = "s";
 	EXPECT_EQ(scene.verdicts(), "set_table_schema satisfied");
 	scene.ours.name.schema = "elsewhere";
@@ -188,6 +197,13 @@ TEST(MergeTable, Drops)
 	    {"pg_constraint", "table constraint", "public", "fk", "fk on public.c", 8, 0, false});
 	EXPECT_EQ(run().sql, std::vector<std::string>({"ALTER TABLE \"public\".\"c\" DROP CONSTRAINT \"fk\"",
 	                                               "DROP TABLE \"public\".\"t\""}));
+	/* by hand, too, what the publisher's CASCADE dropped goes first */
+	policy.drop_table = Choice::Refuse;
+	EXPECT_EQ(run().suggested_sql, "ALTER TABLE \"public\".\"c\" DROP CONSTRAINT \"fk\";\nDROP TABLE \"public\".\"t\"");
+	facts.in_the_way.push_back({"view", "public.v", "", "", "v"});
+	EXPECT_EQ(run().reason, Reason::PolicyRefuse);
+	EXPECT_EQ(run().suggested_sql, "");
+	EXPECT_NE(run().detail.find("view public.v"), std::string::npos);
 	input.ours = nullptr;
 	EXPECT_EQ(run().verdict, Verdict::Satisfied);
 }
@@ -310,6 +326,23 @@ TEST(MergeIndexes, CreatesRenamesAndDrops)
 	EXPECT_EQ(scene.sql(), "ALTER INDEX \"public\".\"I\" RENAME TO \"J\";\n");
 	scene.theirs.indexes.clear();
 	EXPECT_EQ(scene.sql(), "DROP INDEX \"public\".\"I\";\n");
+}
+
+TEST(MergeIndexes, RenamesWhatHasTheName)
+{
+	Scene scene;
+	scene.theirs.indexes = {index(9, "i", "USING btree (a)")};
+	scene.facts.relations = {"public.i", "public.i_local"};
+	for (auto [kind, word] : {std::pair('r', "TABLE"), {'v', "VIEW"}, {'S', "SEQUENCE"}, {'c', "TYPE"}, {'i', "INDEX"}}) {
+		scene.facts.relkind = kind;
+		EXPECT_EQ(scene.verdicts(), "create_index refuse local_name_taken");
+		EXPECT_EQ(scene.result.operations[0].suggested_sql, std::string("ALTER ") + word + " \"public\".\"i\" RENAME TO \"i_local2\"");
+	}
+	scene.base.indexes = scene.ours.indexes = {index(9, "j", "USING btree (a)")};
+	EXPECT_EQ(scene.verdicts(), "rename_index refuse local_name_taken");
+	/* the one that has it is dropped before */
+	scene.base.indexes = scene.ours.indexes = {index(8, "i", "USING btree (b)")};
+	EXPECT_EQ(scene.verdicts(), "drop_index forward; create_index forward");
 }
 
 TEST(MergeIndexes, Policies)

@@ -144,6 +144,91 @@ TEST(TypeChange, ADomainIsProvenByWhatIsBelowIt)
 	EXPECT_EQ(scene.verdicts(), "alter_column_type refuse type_change_unproven");
 }
 
+TEST(TypeChange, OfADomainIsThatOfTheTypeBelowIt)
+{
+	TypeRef domain = user_type(5000, "d"), mood = user_type(70, "mood");
+	auto verdict = [](const TypeRef &from, const TypeRef &to, std::optional<TypeRef> theirs, std::optional<TypeRef> ours, bool hint = false) {
+		Scene scene = change(from, to);
+		if (hint)
+			scene.command.using_hints.push_back({1000, 2, false, Expression{"(NULL)::public.x", 'i', {}}});
+		if (theirs)
+			scene.facts.publisher_domains = {{5000, *theirs}};
+		scene.facts.domain = std::move(ours);
+		return scene.verdicts();
+	};
+	const std::string yes = "alter_column_type forward", no = "alter_column_type refuse type_change_unproven";
+	EXPECT_EQ(verdict(domain, text, varchar(10), varchar(10)), yes);
+	EXPECT_EQ(verdict(domain, text, builtin("bpchar", "character(4)", 8), builtin("bpchar", "character(4)", 8)), yes);
+	/* not the same here, or not known to be, or the cast is not known */
+	EXPECT_EQ(verdict(domain, text, varchar(10), varchar(20)), no);
+	EXPECT_EQ(verdict(domain, text, integer, text), no);
+	EXPECT_EQ(verdict(domain, text, std::nullopt, text), no);
+	EXPECT_EQ(verdict(domain, text, text, std::nullopt), no);
+	EXPECT_EQ(verdict(domain, date, text, text), no);
+	/* to another one, and of one over an enum to the enum and back */
+	EXPECT_EQ(verdict(domain, user_type(5001, "e"), text, text, true), yes);
+	EXPECT_EQ(verdict(domain, user_type(5001, "e"), text, text), no);
+	EXPECT_EQ(verdict(domain, mood, mood, mood), yes);
+	EXPECT_EQ(verdict(mood, domain, mood, mood, true), yes);
+	EXPECT_EQ(verdict(user_type(71, "other"), domain, mood, mood, true), no);
+	/* arrays of it */
+	TypeRef array = user_type(5002, "_d");
+	array.element = {domain};
+	EXPECT_EQ(verdict(array, builtin("_int8", "bigint[]"), integer, integer), yes);
+	EXPECT_EQ(verdict(array, builtin("_int8", "bigint[]"), text, text), no);
+}
+
+TEST(TypeChange, AnEnumIsFoundUnderItsNewName)
+{
+	Scene scene = change(user_type(70, "mood"), text);
+	struct Renamed : Facts {
+		char
+		type_kind(std::string_view, std::string_view name) const override
+		{
+			return name == "mood_old" ? 'e' : '\0';
+		}
+	} facts;
+	RelationInput input;
+	input.base = &scene.base, input.theirs = &scene.theirs, input.ours = &scene.ours;
+	input.mapped = true;
+	input.columns = map_columns_by_name(scene.base, scene.ours);
+	EXPECT_TRUE(merge_relation(input, scene.command, scene.policy, &facts).refused());
+	facts.mapped_types = {{70, "public", "mood_old"}};
+	EXPECT_FALSE(merge_relation(input, scene.command, scene.policy, &facts).refused());
+}
+
+TEST(TypeChange, TheSafeWayMakesAgainWhatGoesWithTheColumn)
+{
+	const std::string longest(63, 'x');
+	Scene scene = change(text, uuid);
+	scene.all([&](Relation &r) {
+		r.identity_columns = {1};
+		at(r, 2).name = longest;
+		r.columns.push_back(column(4, longest.substr(0, 59) + "_new"));
+	});
+	at(scene.theirs, 2).type = uuid;
+	auto safe = [&] {
+		scene.run();
+		const std::string &hint = scene.result.operations[0].hint;
+		return hint.substr(hint.find("A safe way"));
+	};
+	EXPECT_NE(safe().find("ADD COLUMN " + longest.substr(0, 58) + "_new2 uuid;"), std::string::npos);
+	scene.all([](Relation &r) { at(r, 2).name = "a"; });
+	at(scene.theirs, 2).type = uuid;
+	scene.theirs.constraints = {constraint(1, "t_pkey", 'p', "PRIMARY KEY (a)", {2})};
+	scene.theirs.indexes = {index(2, "i", "USING btree (lower(a))", false, {0})};
+	EXPECT_EQ(safe(), "A safe way to write it: ALTER TABLE public.t ADD COLUMN a_new uuid; UPDATE public.t SET a_new = a::uuid; ALTER TABLE public.t "
+	                  "DROP COLUMN a; ALTER TABLE public.t RENAME COLUMN a_new TO a; ALTER TABLE public.t ADD CONSTRAINT t_pkey PRIMARY KEY (a); "
+	                  "CREATE INDEX i ON public.t USING btree (lower(a));");
+	/* what is made from it, or refers to it, is more than that */
+	scene.facts.in_the_way = {{"table constraint", "fk on public.u", "public", "u", "fk"}};
+	EXPECT_EQ(safe().find("ALTER TABLE"), std::string::npos);
+	scene.facts.in_the_way.clear();
+	at(scene.theirs, 3).generated = 's';
+	at(scene.theirs, 3).default_expr = expression("length(a)");
+	EXPECT_EQ(safe().find("ALTER TABLE"), std::string::npos);
+}
+
 TEST(TypeChange, HaltsAtAUsingThatIsNotProven)
 {
 	Scene scene = change(integer, bigint);

@@ -143,6 +143,9 @@ struct Facts : LocalFacts {
 	int version = 0;
 	char kind = 0;
 	std::optional<TypeRef> domain; /* what is below every type */
+	std::vector<std::pair<Oid, TypeRef>> publisher_domains;
+	std::vector<Name> mapped_types; /* with the publisher's oid */
+	char relkind = 'r';             /* of the relations */
 
 	static bool
 	has(const std::vector<std::string> &all, std::string_view schema, std::string_view name)
@@ -163,6 +166,27 @@ struct Facts : LocalFacts {
 	relation_exists(std::string_view schema, std::string_view name) const override
 	{
 		return has(relations, schema, name);
+	}
+	char
+	relation_kind(std::string_view schema, std::string_view name) const override
+	{
+		return has(relations, schema, name) ? relkind : '\0';
+	}
+	std::optional<Name>
+	local_type_name(Oid publisher) const override
+	{
+		for (const Name &name : mapped_types)
+			if (name.oid == publisher)
+				return name;
+		return std::nullopt;
+	}
+	std::optional<TypeRef>
+	publisher_domain_base(Oid publisher) const override
+	{
+		for (const auto &[oid, base] : publisher_domains)
+			if (oid == publisher)
+				return base;
+		return std::nullopt;
 	}
 	bool
 	table_exists(std::string_view schema, std::string_view name) const override
