@@ -26,6 +26,24 @@ has_local_parent(const state::Relation &ours, const state::Name &parent)
 	});
 }
 
+/* Of a constraint of another table that the publisher's CASCADE dropped ("name on schema.table") the statement that drops it if it is there. */
+std::string
+drop_foreign(const DroppedObject &object, const state::Relation &table)
+{
+	auto all = sql::tokens(object.identity);
+	auto is_name = [](const sql::Token &token) {
+		return token.kind == sql::Token::Kind::Word || token.kind == sql::Token::Kind::QuotedWord;
+	};
+	constexpr std::size_t parts = 5;
+	if (object.type != "table constraint" || !all || all->size() != parts || (*all)[1].text != "on" || (*all)[3].text != "." ||
+	    !is_name((*all)[0]) || !is_name((*all)[2]) || !is_name((*all)[4]))
+		return "";
+	std::string owner = std::string((*all)[2].text) + "." + std::string((*all)[4].text);
+	if (owner == sql::shown(table.name.schema, table.name.name))
+		return "";
+	return "ALTER TABLE IF EXISTS " + owner + " DROP CONSTRAINT IF EXISTS " + std::string((*all)[0].text);
+}
+
 std::string
 option_name(const std::string &option)
 {
@@ -188,6 +206,11 @@ RelationMerge::drop()
 	if (policy_.drop_table == Choice::Keep)
 		return ignore(operation, "The subscription has drop_table = keep.");
 	bool released = release_dependents(operation, 0);
+	/* those of the tables that are at work before this one are gone already, until this refusal takes it back */
+	if (policy_.drop_table == Choice::Refuse && released)
+		for (const DroppedObject &object : command_.dropped)
+			if (std::string statement = drop_foreign(object, *base_); !statement.empty())
+				operation.sql.push_back(statement);
 	if (policy_.drop_table == Choice::Refuse)
 		return refuse_by_policy(operation, statement, "The subscription has drop_table = refuse.");
 	if (!released)

@@ -199,7 +199,10 @@ TEST(MergeTable, Drops)
 	                                               "DROP TABLE \"public\".\"t\""}));
 	/* by hand, too, what the publisher's CASCADE dropped goes first */
 	policy.drop_table = Choice::Refuse;
-	EXPECT_EQ(run().suggested_sql, "ALTER TABLE \"public\".\"c\" DROP CONSTRAINT \"fk\";\nDROP TABLE \"public\".\"t\"");
+	EXPECT_EQ(run().suggested_sql, "ALTER TABLE \"public\".\"c\" DROP CONSTRAINT \"fk\";\n"
+	                               "ALTER TABLE IF EXISTS public.c DROP CONSTRAINT IF EXISTS fk;\nDROP TABLE \"public\".\"t\"");
+	facts.in_the_way.clear();
+	EXPECT_EQ(run().suggested_sql, "ALTER TABLE IF EXISTS public.c DROP CONSTRAINT IF EXISTS fk;\nDROP TABLE \"public\".\"t\"");
 	facts.in_the_way.push_back({"view", "public.v", "", "", "v"});
 	EXPECT_EQ(run().reason, Reason::PolicyRefuse);
 	EXPECT_EQ(run().suggested_sql, "");
