@@ -34,6 +34,8 @@ constexpr const char *session_settings[] = {
     "SET datestyle = 'ISO'",
     "SET intervalstyle = 'postgres'",
     "SET extra_float_digits = 3",
+    /* regclass and its like are read here with an empty path: they have to come qualified */
+    "SET search_path = ''",
 };
 
 /* What the launcher's next try could not mend: apply_main makes a refusal of an error with this code. */
