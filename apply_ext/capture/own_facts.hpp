@@ -21,6 +21,11 @@ public:
 	{
 		return catalog_.domain_base(schema, name);
 	}
+	bool
+	own_cast(const state::TypeRef &from, const state::TypeRef &to) const override
+	{
+		return catalog_.own_cast(from, to);
+	}
 
 private:
 	apply::CatalogFacts catalog_{0};
