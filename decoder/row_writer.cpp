@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "decoder/publication.hpp"
+#include "pg/binary_form.hpp"
 
 extern "C" {
 #include "access/htup_details.h"
@@ -122,8 +123,20 @@ encoding_of_send(Oid function)
 	}
 }
 
+/*
+ * Whether a value of the type goes out in binary. A receiver of states is sent as text what it could not read in binary, or what has
+ * no such form; pgoutput sends all that has a send function of its own. Only once a relation, and only for what is not plain.
+ */
+bool
+is_sent_in_binary(const Options &options, Form_pg_type type)
+{
+	if (!options.binary || !OidIsValid(type->typsend))
+		return false;
+	return !options.schemasync || encoding_of_send(type->typsend) != Encoding::call_send || pg::has_portable_binary(type->oid);
+}
+
 void
-describe_column(ColumnFormat *column, const FormData_pg_attribute *attribute, bool binary,
+describe_column(ColumnFormat *column, const FormData_pg_attribute *attribute, const Options &options,
                 MemoryContext context)
 {
 	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(attribute->atttypid));
@@ -131,7 +144,7 @@ describe_column(ColumnFormat *column, const FormData_pg_attribute *attribute, bo
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for type %u", attribute->atttypid);
 	auto *type = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
-	bool send = binary && OidIsValid(type->typsend);
+	bool send = is_sent_in_binary(options, type);
 
 	column->index = attribute->attnum - 1;
 	column->is_varlena = attribute->attlen == -1;
@@ -177,8 +190,7 @@ make_row_format(Session *session, const RelationEntry *entry, Relation target)
 		const FormData_pg_attribute *attribute = TupleDescAttr(row_type, i);
 
 		if (is_column_published(attribute, entry))
-			describe_column(&format->columns[format->column_count++], attribute, session->options.binary,
-			                context);
+			describe_column(&format->columns[format->column_count++], attribute, session->options, context);
 	}
 	return format;
 }

@@ -1,5 +1,6 @@
 /*
- * schemasync_diff: every difference between the tables and types of the publisher, as they are now, and those of the subscriber.
+ * schemasync_diff: every difference between the tables and types of the publisher, as they are now, and those of the subscriber; and between the
+ * objects of the classes that are followed, and the sequences that no column owns.
  *
  * The publisher is asked as by an initial copy: one snapshot, with what is published locked against ALTER TABLE while it is described.
  */
@@ -25,6 +26,7 @@
 
 extern "C" {
 #include "funcapi.h"
+#include "libpq-fe.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -47,7 +49,10 @@ struct Published {
 	catalog::Subscription *subscription;
 	worker::SourceTable *tables;
 	int ntables;
-	List *types; /* char *: their states */
+	List *types;          /* char *: their states */
+	const char **objects; /* the definitions of the opt-in classes */
+	int nobjects;
+	int server_version; /* as PQserverVersion */
 	catalog::RelationRow *known;
 	int nknown;
 	const char *refresh; /* the statement that takes tables up */
@@ -100,6 +105,8 @@ ask_publisher(FunctionCallInfo fcinfo, Published *published)
 	published->types = source->types;
 	published->tables = source->tables;
 	published->ntables = source->count;
+	published->objects = worker::describe_objects(*source, *published->subscription, &published->nobjects);
+	published->server_version = PQserverVersion(source->sql->connection);
 	worker::close_source(source);
 }
 
@@ -239,6 +246,32 @@ put_relation(FunctionCallInfo fcinfo, const Published &published, const state::R
 	}
 }
 
+/* Extensions, functions and sequences come before the tables, which may need them. */
+bool
+comes_first(const state::Definition &definition)
+{
+	return definition.object_class == "extensions" || definition.object_class == "functions" ||
+	       definition.object_class == merge::sequence_class;
+}
+
+void
+put_definitions(FunctionCallInfo fcinfo, const Published &published, bool first, std::vector<std::string> &schemas)
+{
+	apply::SchemaWork work(*published.subscription, {}, {});
+
+	for (int i = 0; i < published.nobjects; i++) {
+		const state::Definition theirs = parsed(state::parse_definition(published.objects[i]));
+		if (comes_first(theirs) != first)
+			continue;
+		pg::call([] { CHECK_FOR_INTERRUPTS(); });
+		for (const Difference &difference : apply::definition_differences(work, theirs, published.server_version)) {
+			if (!theirs.name.schema.empty())
+				put_schema(fcinfo, theirs.name.schema, schemas);
+			put(fcinfo, difference);
+		}
+	}
+}
+
 /* Tables that came into the publications or went out of them and that the subscription has not taken note of. */
 void
 put_membership(FunctionCallInfo fcinfo, const Published &published)
@@ -287,12 +320,14 @@ put_all(FunctionCallInfo fcinfo)
 	put_membership(fcinfo, published);
 	for (int i = 0; i < list_length(published.types); i++)
 		put_type(fcinfo, published, parsed(state::parse_type(static_cast<const char *>(list_nth(published.types, i)))), schemas);
+	put_definitions(fcinfo, published, true, schemas);
 	for (int i = 0; i < published.ntables; i++) {
 		if (published.tables[i].state == nullptr)
 			continue;
 		pg::call([] { CHECK_FOR_INTERRUPTS(); });
 		put_relation(fcinfo, published, parsed(state::parse_relation(published.tables[i].state)), schemas);
 	}
+	put_definitions(fcinfo, published, false, schemas);
 }
 
 } // namespace

@@ -118,6 +118,23 @@ check_publications(worker::Publisher *publisher, const char *const *publications
 }
 
 void
+check_failover(worker::Publisher *publisher)
+{
+	Rows rows = query(publisher, "SELECT pg_catalog.current_setting('server_version_num')::int >= 170000,"
+	                             " pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery()");
+
+	worker::expect(rows, "vvv", 1);
+	char **row = rows.values[0];
+	if (row[0][0] != 't')
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("the publisher has no failover slots"),
+		                errdetail("It runs PostgreSQL %s; 17 and later have them.", row[1]), errhint("Leave the option failover out.")));
+	if (row[2][0] == 't')
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("the publisher is a standby and has no failover slots"),
+		                errdetail("Slots that are made on the primary are kept in step on its standbys, not others."),
+		                errhint("Subscribe to the primary, or leave the option failover out.")));
+}
+
+void
 check_slot(worker::Publisher *publisher, const Wanted &wanted)
 {
 	const char *parameters[] = {wanted.slot_name};
@@ -161,6 +178,8 @@ void
 check_publisher(worker::Publisher *publisher, const Wanted &wanted)
 {
 	check_server(publisher);
+	if (wanted.failover)
+		check_failover(publisher);
 	check_plugin(publisher);
 	check_publications(publisher, wanted.publications);
 	check_slot(publisher, wanted);

@@ -18,6 +18,7 @@ struct Wanted {
 	const char *const *publications; /* null-terminated */
 	const char *slot_name;
 	bool create_slot; /* the slot must not be there yet; else it must be one of ours */
+	bool failover;    /* it is to be one that standbys of the publisher keep in step */
 };
 
 /* Raises the first thing that would keep the subscription from working, with what to do. */

@@ -71,6 +71,10 @@ const Check publisher_checks[] = {
      " FROM (SELECT count(*) AS used, current_setting('max_wal_senders')::int AS most FROM pg_stat_activity WHERE backend_type = 'walsender') s"
      " WHERE used + 2 > most",
      nullptr},
+	{"failover",
+     "SELECT 'ok', 'it has no failover slots: the option failover would be refused', 'They are of PostgreSQL 17 and later, and of a primary.'"
+     " WHERE current_setting('server_version_num')::int < 170000 OR pg_is_in_recovery()",
+     nullptr},
 	{"select_privilege",
      PUBLISHED "SELECT 'error', format('role %I may not read table %s', current_user, name), format('GRANT SELECT ON %s TO %I;', name, current_user)"
                " FROM published WHERE NOT has_table_privilege(relid, 'SELECT')",

@@ -248,7 +248,7 @@ create_subscription(Given given)
 	const char *slot_name = given.slot_name != nullptr ? given.slot_name : default_slot_name(subid);
 	worker::Publisher *publisher = worker::connect(given.conninfo, worker::Protocol::Sql, given.name,
 	                                               options.password_required && !superuser());
-	check_publisher(publisher, {given.publications, slot_name, given.create_slot});
+	check_publisher(publisher, {given.publications, slot_name, given.create_slot, options.failover});
 	bool makes_extensions = given.copy_schema && options.ddl_classes != nullptr &&
 	                        schemasync::merge::names_class(options.ddl_classes, "extensions");
 	report_findings(run_checks(publisher, array_text(given.publications), makes_extensions), given.name,
@@ -295,7 +295,7 @@ check_new_source(const catalog::Subscription &subscription, const Given &given, 
 		worker::connect(conninfo, worker::Protocol::Sql, subscription.name,
 	                    options.password_required && !superuser_arg(subscription.owner));
 
-	check_publisher(publisher, {publications, slot_name, create_slot});
+	check_publisher(publisher, {publications, slot_name, create_slot, options.failover});
 	char *identifier = system_identifier(publisher);
 	worker::close(publisher);
 	if (subscription.system_identifier != nullptr && strcmp(identifier, subscription.system_identifier) != 0)
@@ -335,7 +335,8 @@ alter_subscription(Given given)
 		merged = merge_options(subscription->options_text, given.options);
 	}
 	read_options(merged, &merged_options);
-	if (given.conninfo != nullptr || given.publications != nullptr || given.slot_name != nullptr)
+	if (given.conninfo != nullptr || given.publications != nullptr || given.slot_name != nullptr ||
+	    (merged_options.failover && !subscription->options.failover))
 		check_new_source(*subscription, given, merged_options);
 
 	Internal internal = begin_internal();

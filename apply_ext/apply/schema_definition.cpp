@@ -457,6 +457,24 @@ adopt_definition(SchemaWork &work, const state::Document<state::Definition> &the
 	return true;
 }
 
+std::vector<merge::Difference>
+definition_differences(SchemaWork &work, const Definition &theirs, int publisher_version)
+{
+	if (!follows_class(work, theirs.object_class, theirs.of_table))
+		return {};
+	check_fragments(theirs, work.unknown_syntax);
+	const std::string key = key_of(theirs);
+	const auto *row = pg::call([&] { return catalog::load_object(work.subscription.subid, key.c_str(), theirs.oid); });
+	std::optional<Definition> base;
+	if (row != nullptr && aspect_of(theirs) != Aspect::Comment && aspect_of(theirs) != Aspect::DefaultPrivileges)
+		base = parsed(row->base);
+	Local local = find_local(work, key, theirs.oid, &theirs);
+	Oid relid = theirs.relation.name.empty() ? InvalidOid : find_local_relation(theirs.relation.schema, theirs.relation.name);
+	merge::DefinitionInput input = input_of(work, base ? &*base : nullptr, theirs, local, creator_of(work, theirs, relid));
+	return merge::definition_differences(input, work.subscription.options.policy,
+	                                     publisher_version / 10000 != input.server_version / 10000);
+}
+
 bool
 apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped)
 {

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "core/difference.hpp"
 #include "core/merge.hpp"
 #include "core/state_json.hpp"
 
@@ -197,6 +198,8 @@ bool apply_definition(SchemaWork &work, const state::Document<state::Definition>
 bool apply_dropped_definition(SchemaWork &work, const merge::DroppedObject &dropped);
 /* The same for one that the publisher had when the subscription started: what is here already stays as it is. */
 bool adopt_definition(SchemaWork &work, const state::Document<state::Definition> &theirs);
+/* What differs here, if the class is followed; publisher_version as server_version_num. */
+std::vector<merge::Difference> definition_differences(SchemaWork &work, const state::Definition &theirs, int publisher_version);
 
 // ---- schema_refusal.cpp ----
 

@@ -58,6 +58,7 @@ const Spec specs[] = {
 	{"binary", Kind::Boolean, SCHEMASYNC_AT(binary), nullptr, 0, 0},
 	{"streaming", Kind::Enum, SCHEMASYNC_AT(streaming), "off|on|parallel", 0, 0},
 	{"two_phase", Kind::Boolean, SCHEMASYNC_AT(two_phase), nullptr, 0, 0},
+	{"failover", Kind::Boolean, SCHEMASYNC_AT(failover), nullptr, 0, 0},
 	{"origin", Kind::Enum, SCHEMASYNC_AT(origin_none), "any|none", 0, 0},
 	{"run_as_owner", Kind::Boolean, SCHEMASYNC_AT(run_as_owner), nullptr, 0, 0},
 	{"group_commit_delay", Kind::Milliseconds, SCHEMASYNC_AT(group_commit_delay), nullptr, 0, 60000},

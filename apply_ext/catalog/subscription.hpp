@@ -30,6 +30,7 @@ struct Options {
 	bool auto_refresh = true;
 	bool binary = true;
 	bool two_phase = false;
+	bool failover = false; /* the slot is kept in step on the publisher's standbys; 17 and later */
 	bool origin_none = false;
 	bool run_as_owner = false;
 	bool password_required = true; /* of owners that are no superusers; as PostgreSQL 16 */

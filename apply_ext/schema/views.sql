@@ -189,8 +189,13 @@ SELECT slot_name, active, active_pid, database, wal_status,
 	pg_catalog.age(catalog_xmin) AS catalog_xmin_age,
 	restart_lsn, confirmed_flush_lsn,
 	health.level AS health,
-	health.reason
-FROM pg_catalog.pg_replication_slots,
+	health.reason,
+	newer.failover,
+	newer.synced
+FROM pg_catalog.pg_replication_slots slot,
+	-- of the row as a whole: before 17 there are no such columns
+	LATERAL (SELECT (j ->> 'failover')::boolean AS failover, (j ->> 'synced')::boolean AS synced, pg_catalog.pg_is_in_recovery()
+		AND coalesce((j ->> 'synced')::boolean, false) AS rests FROM pg_catalog.to_jsonb(slot) j) newer,
 	LATERAL (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
 		ELSE pg_catalog.pg_current_wal_lsn() END AS here) position,
 	LATERAL (SELECT setting::bigint * 1048576 AS bytes FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size') limited,
@@ -200,7 +205,7 @@ FROM pg_catalog.pg_replication_slots,
 			WHEN wal_status = 'unreserved' THEN 'critical'
 			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'critical'
 			WHEN safe_wal_size < limited.bytes / 5 THEN 'warn'
-			WHEN NOT active THEN 'warn'
+			WHEN NOT active AND NOT newer.rests THEN 'warn'
 			WHEN wal_status = 'extended' THEN 'warn'
 			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'warn'
 			ELSE 'ok'
@@ -210,7 +215,7 @@ FROM pg_catalog.pg_replication_slots,
 			WHEN wal_status = 'unreserved' THEN 'WAL that the slot needs is removed at the next checkpoint'
 			WHEN pg_catalog.age(catalog_xmin) > 1000000000 THEN 'the slot keeps catalog rows from being vacuumed and wraparound comes near'
 			WHEN safe_wal_size < limited.bytes / 5 THEN 'more than four fifths of max_slot_wal_keep_size are retained; beyond it the slot is lost'
-			WHEN NOT active THEN 'no subscriber is connected; the slot retains WAL'
+			WHEN NOT active AND NOT newer.rests THEN 'no subscriber is connected; the slot retains WAL'
 			WHEN wal_status = 'extended' THEN 'the slot retains more WAL than max_wal_size'
 			WHEN pg_catalog.age(catalog_xmin) > 200000000 THEN 'the slot keeps catalog rows from being vacuumed'
 		END AS reason) health

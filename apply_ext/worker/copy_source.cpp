@@ -120,8 +120,9 @@ make_slot(Publisher *replication, const catalog::Subscription &subscription, Slo
 {
 	bool temporary = use == SlotUse::Temporary;
 	char *name = temporary ? psprintf("schemasync_copy_%d_%u", MyProcPid, MyDatabaseId) : pstrdup(subscription.slot_name);
-	char *sql = psprintf("CREATE_REPLICATION_SLOT \"%s\" %s LOGICAL schemasync_decoder (SNAPSHOT 'export'%s)", name,
-	                     temporary ? "TEMPORARY" : "", !temporary && subscription.options.two_phase ? ", TWO_PHASE" : "");
+	char *sql = psprintf("CREATE_REPLICATION_SLOT \"%s\" %s LOGICAL schemasync_decoder (SNAPSHOT 'export'%s%s)", name,
+	                     temporary ? "TEMPORARY" : "", !temporary && subscription.options.two_phase ? ", TWO_PHASE" : "",
+	                     !temporary && subscription.options.failover ? ", FAILOVER" : "");
 	Rows rows = query(replication, sql);
 
 	expect(rows, "vvvv", 1);

@@ -2,10 +2,12 @@
 
 #include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
+#include "pg/binary_form.hpp"
 #include "pg/compat.hpp"
 
 extern "C" {
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/heap.h"
 #include "catalog/pg_class.h"
@@ -66,29 +68,11 @@ load_target(std::int64_t subid, Oid publisher_oid)
 	return target;
 }
 
-/* The type's binary form means the same on any server: not so where it has oids in it. */
+/* COPY in binary is all or nothing, and taken for built-in types alone: those are the same on both sides. */
 bool
-has_portable_binary(Oid type)
+is_copied_in_binary(Oid type)
 {
-	switch (type) {
-	case REGPROCOID:
-	case REGPROCEDUREOID:
-	case REGOPEROID:
-	case REGOPERATOROID:
-	case REGCLASSOID:
-	case REGTYPEOID:
-	case REGROLEOID:
-	case REGNAMESPACEOID:
-	case REGCONFIGOID:
-	case REGDICTIONARYOID:
-	case REGCOLLATIONOID:
-	case ACLITEMOID:
-		return false;
-	default: {
-		Oid element = get_element_type(type);
-		return type < FirstNormalObjectId && (!OidIsValid(element) || has_portable_binary(element));
-	}
-	}
+	return type < FirstGenbkiObjectId && pg::has_portable_binary(type);
 }
 
 struct Plan {
@@ -122,7 +106,7 @@ plan_columns(const catalog::Subscription &subscription, const Reader &reader, co
 			continue;
 		plan.columns[plan.count++] = columns[i];
 		plan.names = lappend(plan.names, makeString(pstrdup(NameStr(attribute->attname))));
-		plan.binary = plan.binary && attribute->atttypid == columns[i].type && has_portable_binary(columns[i].type);
+		plan.binary = plan.binary && attribute->atttypid == columns[i].type && is_copied_in_binary(columns[i].type);
 	}
 	return plan;
 }

@@ -34,6 +34,8 @@ constexpr const char *session_settings[] = {
     "SET datestyle = 'ISO'",
     "SET intervalstyle = 'postgres'",
     "SET extra_float_digits = 3",
+    /* regclass and its like are read here with an empty path: they have to come qualified */
+    "SET search_path = ''",
 };
 
 /* What the launcher's next try could not mend: apply_main makes a refusal of an error with this code. */
@@ -67,6 +69,29 @@ check_identity(Publisher *publisher, const catalog::Subscription &subscription, 
 }
 
 /*
+ * The slot's property follows the option; it can be set only while nobody reads from the slot, and the server would wait for that.
+ *
+ * failover: as the publisher has it; nullptr: it knows no such property
+ * pid:      who reads from the slot; nullptr: nobody
+ */
+void
+set_failover(Publisher *publisher, const catalog::Subscription &subscription, const char *failover, const char *pid)
+{
+	bool wanted = subscription.options.failover;
+
+	if (failover == nullptr && wanted)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+		                errmsg("the publisher of subscription \"%s\" has no failover slots", subscription.name),
+		                errdetail("PostgreSQL 17 and later have them."), errhint("Take the option failover back.")));
+	if (failover == nullptr || (strcmp(failover, "true") == 0) == wanted)
+		return;
+	if (pid != nullptr)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+		                errmsg("replication slot \"%s\" is active for PID %s", subscription.slot_name, pid)));
+	(void) query(publisher, psprintf("ALTER_REPLICATION_SLOT \"%s\" (FAILOVER %s)", subscription.slot_name, wanted ? "true" : "false"));
+}
+
+/*
  * A slot was never confirmed further than the origin holds (worker/progress.hpp). If it is, this server was put back, and the publisher would begin
  * behind what is missing here without a word.
  */
@@ -77,15 +102,18 @@ check_slot(Upstream *upstream, const catalog::Subscription &subscription, XLogRe
 	                  psprintf("SELECT confirmed_flush_lsn, pg_catalog.strpos(n, '*') > 0 OR"
 	                           /* a name in quotes has them doubled; that it is a part of another's costs no more than a few commits */
 	                           " pg_catalog.strpos(pg_catalog.lower(n), pg_catalog.lower(pg_catalog.replace("
-	                           "  pg_catalog.current_setting('application_name'), '\"', '\"\"'))) > 0"
-	                           " FROM pg_catalog.current_setting('synchronous_standby_names') n CROSS JOIN pg_catalog.pg_replication_slots WHERE slot_name = %s",
+	                           "  pg_catalog.current_setting('application_name'), '\"', '\"\"'))) > 0,"
+	                           /* of the row as a whole: before 17 there is no such column */
+	                           " pg_catalog.to_jsonb(s) ->> 'failover', active_pid"
+	                           " FROM pg_catalog.current_setting('synchronous_standby_names') n CROSS JOIN pg_catalog.pg_replication_slots s WHERE slot_name = %s",
 	                           quote_literal_cstr(subscription.slot_name)));
 
-	expect(rows, "nv");
+	expect(rows, "nvnn");
 	/* that it is not there is said when the stream is asked for */
 	if (rows.count == 0)
 		return;
 	upstream->is_awaited = rows.values[0][1][0] == 't';
+	set_failover(upstream->publisher, subscription, rows.values[0][2], rows.values[0][3]);
 	if (rows.values[0][0] == nullptr || from == InvalidXLogRecPtr)
 		return;
 	XLogRecPtr confirmed = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(rows.values[0][0])));

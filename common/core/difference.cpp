@@ -1,3 +1,4 @@
+#include "core/definition_internal.hpp"
 #include "core/difference_internal.hpp"
 
 #include <algorithm>
@@ -287,6 +288,103 @@ type_differences(const state::Type &theirs, const state::Type *ours, const Polic
 			difference.reason = Reason::None;
 			difference.suggested_sql.clear();
 		}
+	return result;
+}
+
+namespace {
+
+std::string
+without_end(std::string statements)
+{
+	while (statements.ends_with(';'))
+		statements.pop_back();
+	return statements;
+}
+
+/* What one side has of it, as statements that make it; a comment as it is. */
+std::string
+shown_definition(const Definition &definition)
+{
+	if (definition.object_class == "comments")
+		return definition.text.value_or(std::string());
+	if (definition.object_class == "privileges")
+		return {};
+	return without_end(sql::join(create_statements(definition, true), ";\n"));
+}
+
+std::string
+describe_difference(const Operation &operation, const Definition &theirs, const Definition *ours)
+{
+	const std::string &type = operation.object_type;
+
+	switch (operation.op) {
+	case Op::CreateObject:
+		return type + " is missing on the subscriber";
+	case Op::RenameObject:
+		return type + " is named " + sql::shown(ours->name.name) + " on the subscriber";
+	case Op::SetObjectSchema:
+		return type + " is in schema " + sql::shown(ours->name.schema) + " on the subscriber";
+	case Op::ChangeObjectOwner:
+		return type + " belongs to " + sql::shown(ours->owner) + " on the subscriber, not to " + sql::shown(theirs.owner);
+	case Op::SetComment:
+		return "comment on " + type + " differs on the subscriber";
+	case Op::SetPrivileges:
+		return theirs.catalog == "pg_default_acl" ? "default privileges differ on the subscriber"
+		                                          : "privileges on " + type + " differ on the subscriber";
+	default:
+		if (ours->version != theirs.version)
+			return type + " is there in version " + ours->version + " on the subscriber";
+		return type + " is defined otherwise on the subscriber";
+	}
+}
+
+bool
+is_renaming(const Operation &operation)
+{
+	return operation.op == Op::RenameObject || operation.op == Op::SetObjectSchema;
+}
+
+} // namespace
+
+std::vector<Difference>
+definition_differences(const DefinitionInput &input, const Policy &policy, bool other_version)
+{
+	const Definition &theirs = *input.theirs;
+	bool said_of = theirs.object_class == "comments" || theirs.object_class == "privileges", again = false;
+
+	if (said_of && input.ours == nullptr)
+		return {};
+	const Result found = merge_definition(input, permissive(policy), &again), judged = merge_definition(input, policy, &again);
+	/* what is here was made of this very text */
+	bool made_of_it = other_version && !said_of && input.base != nullptr && create_statements(*input.base, true) == create_statements(theirs, true);
+	std::vector<Difference> result;
+	for (const Operation &operation : found.operations) {
+		if (operation.verdict == Verdict::Satisfied)
+			continue;
+		const Operation *same = find_same(judged, operation);
+		const Operation &verdict = same != nullptr ? *same : operation;
+		Difference &difference = result.emplace_back();
+		difference.operation = operation.operation;
+		difference.object_type = operation.object_type;
+		/* by the name that the publisher has */
+		difference.object_identity = theirs.identity;
+		difference.difference = describe_difference(operation, theirs, input.ours);
+		difference.publisher = shown_definition(theirs);
+		if (input.ours != nullptr)
+			difference.subscriber = shown_definition(*input.ours);
+		difference.suggested_sql = without_end(statements(operation));
+		difference.verdict = verdict.verdict;
+		difference.reason = verdict.reason;
+		difference.detail = verdict.detail;
+		if (is_renaming(operation))
+			difference.detail = "What else differs is told when that is done.";
+		if (made_of_it && (operation.op == Op::ReplaceObject || operation.op == Op::AlterObject)) {
+			difference.verdict = Verdict::Ignore;
+			difference.detail = "The publisher's definition is the one that this was made of; the servers, of different versions, may only write it in different ways.";
+		} else if (other_version && operation.op == Op::ReplaceObject && difference.detail.empty()) {
+			difference.detail = "The servers are of different versions, and may only write the same definition in different ways.";
+		}
+	}
 	return result;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/definition.hpp"
 #include "core/merge.hpp"
 
 #include "core/pure.hpp"
@@ -38,5 +39,15 @@ struct Difference {
 std::vector<Difference> relation_differences(const RelationInput &input, const Policy &policy, const LocalFacts *facts = nullptr);
 std::vector<Difference> type_differences(const state::Type &theirs, const state::Type *ours, const Policy &policy,
                                          const LocalFacts *facts = nullptr);
+
+/*
+ * The same for an object of the opt-in classes, for what is said of one, or for a sequence of its own. What only the subscriber has is not looked at.
+ *
+ * input:         as for merge_definition; base, where one is known, is what was accepted last
+ * other_version: the servers are of different major versions, which may write the same definition in different ways
+ * returns:       nothing for comments on, and privileges of, what is not here: that has a difference of its own. Where the name
+ *                differs, that alone: what else does can be told when the object bears it
+ */
+std::vector<Difference> definition_differences(const DefinitionInput &input, const Policy &policy, bool other_version);
 
 } // namespace schemasync::merge

@@ -403,9 +403,11 @@ sub without_own
 {
 	my ($plugin, $slot, @options) = @_;
 	my $list = join(', ', map { "'$_'" } @options);
+	# with it names of objects are never oids
+	my $named = (grep { $_ eq 'binary' } @options) ? q{chr(get_byte(data, 0)) IN ('I', 'U', 'D') AND substr(data, 2, 4) = int4send('wide'::regclass::int)} : 'false';
 	return $node->safe_psql($db, qq{
 		WITH m AS (SELECT row_number() OVER () AS n, lsn, xid, data,
-				get_byte(data, 0) = ascii('M') AND position('schemasync'::bytea IN data) IN (11, 15) AS own
+				get_byte(data, 0) = ascii('M') AND position('schemasync'::bytea IN data) IN (11, 15) OR $named AS own
 			FROM pg_logical_slot_peek_binary_changes('${plugin}_$slot', '$end', NULL, $list)),
 		t AS (SELECT xid, bool_and(own OR chr(get_byte(data, 0)) IN ('B', 'C', 'O'))
 				OR bool_or(chr(get_byte(data, 0)) IN ('A', 'r')) AS only_own FROM m GROUP BY xid)

@@ -281,6 +281,60 @@ $pub->safe_psql('second', sprintf($steps[3][1], 'initial') =~ s/REFRESH MATERIAL
 wait_applied($pub, $sub, 'sub2', 'second');
 is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'and is followed from there');
 
+# --- schemasync_diff tells of what was changed here by hand, with the SQL that levels it
+sub differences
+{
+	return $sub->safe_psql('second', q{SELECT concat_ws('|', object_type, object_identity, difference, verdict, reason) FROM schemasync_diff('sub2')});
+}
+is(differences(), '', 'no differences of the objects that are followed');
+$pub->safe_psql('second', q{
+	CREATE SCHEMA d; CREATE SEQUENCE d.free; CREATE SEQUENCE d.lost; CREATE VIEW d.v AS SELECT id, b FROM t; CREATE VIEW d.gone AS SELECT 1 AS one;
+	CREATE MATERIALIZED VIEW d.m AS SELECT b FROM t; CREATE INDEX m_b ON d.m (b);
+	CREATE FUNCTION d.f(x int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT x + 1'; CREATE FUNCTION d.named() RETURNS int LANGUAGE sql AS 'SELECT 1';
+	CREATE FUNCTION d.tf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE FUNCTION d.taken() RETURNS int LANGUAGE sql AS 'SELECT 1';
+	CREATE TRIGGER diff_lost BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION d.tf(); CREATE TRIGGER diff_off BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION d.tf();
+	CREATE RULE diff_rule AS ON DELETE TO t WHERE false DO NOTHING; CREATE POLICY diff_policy ON t USING (id > 0); CREATE STATISTICS d.st ON id, b FROM t;
+	COMMENT ON VIEW d.v IS 'vee'; GRANT SELECT ON d.v TO reader});
+wait_applied($pub, $sub, 'sub2', 'second');
+is(differences(), '', 'nor of new ones');
+$sub->safe_psql('second', q{
+	DROP VIEW d.gone; DROP SEQUENCE d.lost; ALTER SEQUENCE d.free INCREMENT 5 CYCLE; CREATE OR REPLACE VIEW d.v AS SELECT id, b || 'x' AS b FROM t; DROP INDEX d.m_b;
+	CREATE OR REPLACE FUNCTION d.f(x int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT x + 2'; ALTER FUNCTION d.named() RENAME TO named_here;
+	DROP TRIGGER diff_lost ON t; ALTER TABLE t DISABLE TRIGGER diff_off; CREATE OR REPLACE RULE diff_rule AS ON DELETE TO t WHERE id < 0 DO NOTHING;
+	ALTER POLICY diff_policy ON t USING (id > 1); ALTER STATISTICS d.st SET STATISTICS 7; COMMENT ON VIEW d.v IS 'other'; REVOKE SELECT ON d.v FROM reader;
+	DROP FUNCTION d.taken();
+	CREATE VIEW d.mine AS SELECT 2 AS two; CREATE SEQUENCE d.my_own; GRANT SELECT ON d.m TO reader});
+is(join("\n", sort split /\n/, differences()), join("\n", sort
+	'view|d.gone|view is missing on the subscriber|forward',
+	'sequence|d.lost|sequence is missing on the subscriber|forward',
+	'sequence|d.free|sequence is defined otherwise on the subscriber|forward',
+	'view|d.v|view is defined otherwise on the subscriber|forward',
+	'materialized view|d.m|materialized view is defined otherwise on the subscriber|forward',
+	'function|d.f(integer)|function is defined otherwise on the subscriber|forward',
+	'function|d.named()|function is named named_here on the subscriber|forward',
+	'function|d.taken()|function is missing on the subscriber|forward',
+	'trigger|diff_lost on public.t|trigger is missing on the subscriber|forward',
+	'trigger|diff_off on public.t|trigger is defined otherwise on the subscriber|forward',
+	'rule|diff_rule on public.t|rule is defined otherwise on the subscriber|forward',
+	'policy|diff_policy on public.t|policy is defined otherwise on the subscriber|forward',
+	'statistics object|d.st|statistics object is defined otherwise on the subscriber|forward',
+	'view|d.v|comment on view differs on the subscriber|forward',
+	'view|d.v|privileges on view differ on the subscriber|forward'),
+	'each that differs here, and none that is only here');
+my $levels = q{SELECT string_agg(suggested_sql, E';\n') FROM schemasync_diff('sub2')};
+$sub->safe_psql('second', $sub->safe_psql('second', $levels));
+is(differences(), '', 'the SQL levels all of it');
+$sub->safe_psql('second', q{DROP VIEW d.mine; DROP SEQUENCE d.my_own; REVOKE SELECT ON d.m FROM reader});
+is(schema_of($sub, 'second'), schema_of($pub, 'second'), '... and makes it as it was');
+$sub->safe_psql('second', q{SELECT schemasync_stop('sub2', drain => true)});
+$sub->safe_psql('second', q{CREATE VIEW d.other AS SELECT 3 AS three});
+$pub->safe_psql('second', q{CREATE VIEW d.other AS SELECT 4 AS three; CREATE TABLE d.fresh (id int PRIMARY KEY); DROP VIEW d.gone});
+is(differences(), join("\n", 'table|d.fresh|table is published and the subscription does not follow it yet|refuse|missing_object',
+	'view|d.other|view is defined otherwise on the subscriber|refuse|local_name_taken'), 'what is to come has the verdict that it will get');
+$sub->safe_psql('second', q{DROP VIEW d.other; SELECT schemasync_start('sub2')});
+wait_applied($pub, $sub, 'sub2', 'second');
+is(schema_of($sub, 'second'), schema_of($pub, 'second'), 'and came');
+
 # --- classes that are not named are ignored, with a row of history each
 $sub->safe_psql('second', q{SELECT schemasync_alter_subscription('sub2', options => '{"ddl_classes": ["functions"]}')});
 $pub->safe_psql('second', $_) foreach (
@@ -296,6 +350,7 @@ is($sub->safe_psql('second', q{SELECT string_agg(operation || ' ' || object_iden
 	'revoke public.t privileges', 'create_statistics public.st statistics', 'create_extension citext extensions', 'drop_view public.unseen views'),
 	'each is shown as ignored');
 is($sub->safe_psql('second', q{SELECT count(*) FROM pg_proc WHERE proname = 'followed'}), '1', 'the class that is named is followed');
+is(differences(), '', 'and the others are not compared');
 
 # --- named later: a refresh brings what is missing
 $sub->safe_psql('second', q{SELECT schemasync_alter_subscription('sub2', options => '{"ddl_classes": "all"}')});

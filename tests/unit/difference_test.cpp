@@ -117,4 +117,80 @@ TEST(Difference, TypesDifferByLabels)
 	EXPECT_TRUE(type_differences(theirs, &ours, {}).empty());
 }
 
+Definition
+view(const char *query)
+{
+	Definition result;
+	result.object_class = "views";
+	result.catalog = "pg_class";
+	result.oid = 70;
+	result.type = "view";
+	result.name = {70, "s", "v"};
+	result.identity = "s.v";
+	result.definition = query;
+	result.columns = {"a"};
+	return result;
+}
+
+TEST(Difference, DefinitionsOfFollowedClasses)
+{
+	Definition theirs = view("SELECT 1 AS a;"), ours = theirs, base = theirs;
+	DefinitionInput input;
+	input.mapped = true;
+	input.theirs = &theirs;
+	std::vector<Difference> found = definition_differences(input, {}, false);
+	ASSERT_EQ(found.size(), 1U);
+	EXPECT_EQ(found[0].difference, "view is missing on the subscriber");
+	EXPECT_EQ(found[0].verdict, Verdict::Forward);
+	EXPECT_EQ(found[0].suggested_sql, found[0].publisher);
+	EXPECT_EQ(found[0].subscriber, "");
+
+	input.ours = &ours;
+	EXPECT_TRUE(definition_differences(input, {}, false).empty());
+	ours.definition = "SELECT 2 AS a;";
+	input.base = &base;
+	found = definition_differences(input, {}, false);
+	ASSERT_EQ(found.size(), 1U);
+	EXPECT_EQ(found[0].difference, "view is defined otherwise on the subscriber");
+	EXPECT_EQ(found[0].verdict, Verdict::Forward);
+	Policy refusing;
+	refusing.schema_changes = SchemaChanges::Refuse;
+	EXPECT_EQ(definition_differences(input, refusing, false)[0].verdict, Verdict::Refuse);
+	EXPECT_NE(definition_differences(input, refusing, false)[0].suggested_sql, "") << "the SQL is that of no policy";
+
+	/* another version may have written it so */
+	EXPECT_EQ(definition_differences(input, {}, true)[0].verdict, Verdict::Ignore);
+	base.definition = "SELECT 3 AS a;";
+	EXPECT_EQ(definition_differences(input, {}, true)[0].verdict, Verdict::Forward) << "but this one was not";
+
+	input.mapped = false;
+	found = definition_differences(input, {}, false);
+	EXPECT_EQ(found[0].reason, Reason::LocalNameTaken);
+	EXPECT_TRUE(found[0].suggested_sql.starts_with("CREATE OR REPLACE VIEW")) << found[0].suggested_sql;
+
+	theirs.name.name = "w";
+	input.mapped = true;
+	found = definition_differences(input, {}, false);
+	ASSERT_EQ(found.size(), 1U) << "what else differs is told when it bears its name";
+	EXPECT_EQ(found[0].difference, "view is named v on the subscriber");
+}
+
+TEST(Difference, CommentsOfWhatIsNotHereAreNotTold)
+{
+	Definition theirs = view("");
+	theirs.object_class = "comments";
+	theirs.text = "what";
+	DefinitionInput input;
+	input.mapped = true;
+	input.theirs = &theirs;
+	EXPECT_TRUE(definition_differences(input, {}, false).empty());
+	Definition ours = theirs;
+	ours.text.reset();
+	input.ours = &ours;
+	std::vector<Difference> found = definition_differences(input, {}, false);
+	ASSERT_EQ(found.size(), 1U);
+	EXPECT_EQ(found[0].publisher, "what");
+	EXPECT_EQ(found[0].subscriber, "");
+}
+
 } // namespace
