@@ -172,7 +172,7 @@ apply_end(Session *session, const Message &message)
 	case Kind::CommitPrepared: {
 		const auto &commit = body<protocol::CommitPrepared>(message);
 		at_boundary(session, commit.xid, commit.commit_lsn);
-		commit_prepared(session, commit.xid, commit.end_lsn, commit.commit_time);
+		commit_prepared(session, commit.xid, commit.commit_lsn, commit.end_lsn, commit.commit_time);
 		break;
 	}
 	default: {
@@ -212,6 +212,7 @@ apply_stream(Session *session, const Message &message)
 		const auto &prepare = body<protocol::Prepare>(message);
 		begin_replay(session, prepare.xid, prepare.prepare_lsn, prepare.prepare_time);
 		session->replay = {true, prepare.end_lsn, prepare.prepare_time};
+		session->remote.prepares = true;
 		break;
 	}
 	}
@@ -254,6 +255,7 @@ dispatch(Session *session, std::string_view in, bool replayed)
 		/* it ends with a PREPARE of its own */
 		commit_group(session);
 		begin_remote(session, begin.prepare_lsn, begin.prepare_time, begin.xid);
+		session->remote.prepares = true;
 		break;
 	}
 	case Kind::Commit:

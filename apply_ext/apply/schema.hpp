@@ -43,6 +43,7 @@ struct Boundary {
 	TransactionId xid;
 	int ordinal; /* of schema messages within the transaction, from 1 */
 	Pass pass = Pass::Stream;
+	bool prepares = false; /* the transaction ends with a PREPARE */
 	bool emptied = false; /* the local table has no rows: it was emptied for its copy */
 };
 

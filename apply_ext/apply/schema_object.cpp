@@ -68,6 +68,25 @@ find_type(const catalog::ObjectRow *row, const state::Type *base, const state::T
 	return InvalidOid;
 }
 
+/*
+ * Whether what was found the same here need not be remembered yet. A row that a prepared transaction writes is locked until that is decided,
+ * and the transactions that come before its end may touch the same schema or use the same type. One of them, or a later one, remembers it.
+ */
+bool
+can_wait(const SchemaWork &work, const catalog::ObjectRow *row, const merge::Result &result, Oid publisher_oid)
+{
+	if (!work.boundary.prepares || row != nullptr || work.skipping)
+		return false;
+	for (const merge::Operation &operation : result.operations)
+		if (operation.verdict != Verdict::Satisfied && operation.verdict != Verdict::Ignore)
+			return false;
+	/* the command's own object is locked on the publisher too */
+	for (const merge::TouchedObject &object : work.command.objects)
+		if (object.oid == publisher_oid)
+			return false;
+	return true;
+}
+
 /* Merges one type; theirs null: dropped. */
 bool
 merge_one_type(SchemaWork &work, Oid publisher_oid, const state::Document<state::Type> *theirs)
@@ -102,6 +121,8 @@ merge_one_type(SchemaWork &work, Oid publisher_oid, const state::Document<state:
 		else {
 			if (!OidIsValid(local) || !local_type_exists(local))
 				local = find_local_type(value->name.schema, value->name.name);
+			if (can_wait(work, row, result, publisher_oid))
+				return true;
 			save(work, type_class, publisher_oid, local, base_of(work, theirs->text));
 		}
 		work.changed = true;
@@ -254,6 +275,8 @@ apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs)
 			return false;
 		if (progress == Progress::Again)
 			continue;
+		if (can_wait(work, row, result, schema.name.oid))
+			return true;
 		save(work, schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
 		work.changed = true;
 		return true;

@@ -30,6 +30,7 @@ struct Relations; /* relation_map.hpp */
 struct RemoteTransaction {
 	bool active;
 	bool skipped;         /* schemasync_skip named it */
+	bool prepares;        /* it ends with a PREPARE, which keeps what it wrote locked */
 	XLogRecPtr final_lsn; /* of its commit (or prepare) record: what errors, refusals and schemasync_skip call
 	                         it by */
 	TimestampTz commit_time;

@@ -2,6 +2,7 @@
 
 #include "apply_ext/apply/batch.hpp"
 #include "apply_ext/apply/carried_rows.hpp"
+#include "apply_ext/apply/prepared.hpp"
 #include "apply_ext/apply/rows.hpp"
 #include "apply_ext/apply/schema.hpp"
 #include "apply_ext/catalog/internal.hpp"
@@ -50,6 +51,20 @@ forget_skip(Session *session)
 	                     pg::compat::lsn_text(session->remote.final_lsn))));
 }
 
+/*
+ * In a transaction of its own, behind the one that was passed over: one that is prepared must not lock the subscription's row until it is
+ * decided. Should this be lost, a position is remembered that does not come again.
+ */
+void
+forget_skip_apart(Session *session)
+{
+	StartTransactionCommand();
+	forget_skip(session);
+	close_locals(session->relations->locals);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(session->message);
+}
+
 /* How far the tables have come for which the stream is read once more. The origin stands where the others are. */
 void
 save_caught_up(Session *session, XLogRecPtr end_lsn)
@@ -95,13 +110,6 @@ joins_group(const Session *session)
 	if (group->count >= max_transactions || group->rows >= max_rows)
 		return false;
 	return !TimestampDifferenceExceeds(group->started, GetCurrentTimestamp(), delay);
-}
-
-/* The name of a prepared transaction: one subscription never has two of the same xid at once. */
-char *
-prepared_name(const Session *session, TransactionId xid)
-{
-	return psprintf("schemasync_%lld_%u", static_cast<long long>(session->subscription->subid), xid);
 }
 
 } // namespace
@@ -205,34 +213,50 @@ prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
 	check_settled(session->remote.xid);
 	need_local(session);
-	if (session->remote.skipped)
-		forget_skip(session);
 	finish_rows(session);
+	note_prepared(session->remote.xid, session->group.ends || session->remote.ordinal > 0);
 	worker::set_origin_position(end_lsn, prepare_time);
 	/* PREPARE is allowed in a transaction block only */
 	BeginTransactionBlock();
 	CommitTransactionCommand();
 	pg::at_point("before_prepare");
-	PrepareTransactionBlock(prepared_name(session, session->remote.xid));
+	PrepareTransactionBlock(prepared_name(session->subscription->subid, session->remote.xid));
 	CommitTransactionCommand();
 	pg::at_point("after_prepare");
 	report_done(session, end_lsn, prepare_time, 0);
+	if (session->remote.skipped)
+		forget_skip_apart(session);
 	session->remote.active = false;
 	session->position.xid = InvalidTransactionId;
 }
 
 void
-commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, TimestampTz commit_time)
+commit_prepared(Session *session, TransactionId xid, XLogRecPtr commit_lsn, XLogRecPtr end_lsn, TimestampTz commit_time)
 {
 	commit_group(session);
+	session->position.command = "COMMIT PREPARED";
+	session->position.xid = xid;
+	session->position.lsn = commit_lsn;
 	StartTransactionCommand();
 	worker::set_origin_position(end_lsn, commit_time);
 	pg::at_point("before_commit_prepared");
-	FinishPreparedTransaction(prepared_name(session, xid), true);
+	bool passed_over = session->subscription->skip_lsn == commit_lsn && !is_prepared_here(xid);
+	if (passed_over)
+		(void) GetCurrentTransactionId();
+	else
+		FinishPreparedTransaction(prepared_name(session->subscription->subid, xid), true);
 	pg::at_point("commit_prepared_finished");
 	CommitTransactionCommand();
 	pg::at_point("after_commit_prepared");
+	forget_prepared(xid);
 	report_done(session, end_lsn, commit_time, 1);
+	if (passed_over) {
+		session->remote.xid = xid;
+		session->remote.final_lsn = commit_lsn;
+		forget_skip_apart(session);
+	}
+	session->position.command = nullptr;
+	session->position.xid = InvalidTransactionId;
 }
 
 void
@@ -241,7 +265,7 @@ rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_ls
 {
 	commit_group(session);
 	StartTransactionCommand();
-	char *name = prepared_name(session, xid);
+	char *name = prepared_name(session->subscription->subid, xid);
 	/* it may never have come here: prepared before the stream began */
 	bool known = LookupGXact(name, prepare_end_lsn, prepare_time);
 	worker::set_origin_position(end_lsn, rollback_time);
@@ -250,6 +274,7 @@ rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_ls
 	else
 		(void) GetCurrentTransactionId();
 	CommitTransactionCommand();
+	forget_prepared(xid);
 	report_done(session, end_lsn, rollback_time, 0);
 }
 

@@ -33,7 +33,8 @@ void commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time
 /* Two-phase commit: the publisher's transaction is prepared here under a name of our own, and decided later.
  */
 void prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time);
-void commit_prepared(Session *session, TransactionId xid, XLogRecPtr end_lsn, TimestampTz commit_time);
+/* One that was ended by hand is an error, unless schemasync_skip names its commit. */
+void commit_prepared(Session *session, TransactionId xid, XLogRecPtr commit_lsn, XLogRecPtr end_lsn, TimestampTz commit_time);
 void rollback_prepared(Session *session, TransactionId xid, XLogRecPtr prepare_end_lsn,
                        TimestampTz prepare_time, XLogRecPtr end_lsn, TimestampTz rollback_time);
 

@@ -5,6 +5,7 @@
  */
 #include "apply_ext/apply/boundary.hpp"
 #include "apply_ext/apply/dispatch.hpp"
+#include "apply_ext/apply/prepared.hpp"
 #include "apply_ext/apply/relation_map.hpp"
 #include "apply_ext/apply/session.hpp"
 #include "apply_ext/apply/spool.hpp"
@@ -497,13 +498,15 @@ stream(Session *session)
 		/* before anything is confirmed: a table that has to catch up holds the confirming back */
 		if (session->beside.look)
 			(void) tend_beside(session);
+		apply::load_prepared(session->subscription->subid);
+		MemoryContextSwitchTo(session->message);
 		open_stream(session);
 	});
 	for (;;) {
 		pg::call([&] { pump(session); });
 		const apply::RemoteTransaction &remote = session->remote;
 		apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal,
-		                         session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
+		                         session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream, remote.prepares};
 		MemoryContextSwitchTo(session->error);
 		bool changed = apply::on_schema_message(*session->subscription, session->schema_prefix,
 		                                        session->schema_content, boundary, session);
@@ -527,6 +530,8 @@ run(Session *session)
 		} catch (const apply::Refused &raised) {
 			refused = raised;
 		}
+		if (error != nullptr)
+			pg::call([&] { apply::explain_wait(session->subscription->subid, error); });
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
 		if (error != nullptr && (apply::explain_unsettled(*session->subscription, boundary, error, &refused) ||

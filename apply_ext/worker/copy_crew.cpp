@@ -108,7 +108,7 @@ level_table(const Hand *hand, const SourceTable &table, bool emptied)
 	if (content == nullptr)
 		return;
 	apply::Pass pass = hand->queue->mode == Mode::Beside ? apply::Pass::Beside : apply::Pass::Copy;
-	apply::Boundary boundary = {hand->reader->position, GetCurrentTimestamp(), InvalidTransactionId, 0, pass, emptied};
+	apply::Boundary boundary = {hand->reader->position, GetCurrentTimestamp(), InvalidTransactionId, 0, pass, false, emptied};
 	pg::entry([&] {
 		try {
 			(void) apply::on_schema_message(*hand->subscription, "schemasync.state", content, boundary);

@@ -91,6 +91,69 @@ $pub->safe_psql('postgres', "COMMIT PREPARED 'big'");
 same('other', 'decided after a restart');
 is($sub->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'none is left');
 
+# --- a prepared transaction and the next ones touch the same schema and types, which neither changes
+
+$pub->safe_psql('postgres', q{
+	CREATE SCHEMA s; CREATE TYPE e AS ENUM ('a', 'b');
+	BEGIN; CREATE TYPE mine AS ENUM ('a'); CREATE TABLE in_public (id int PRIMARY KEY, m mine); CREATE TABLE s.one (id int PRIMARY KEY, e e);
+	INSERT INTO s.one VALUES (1, 'a'); PREPARE TRANSACTION 'shares';
+	CREATE TYPE yours AS ENUM ('x'); CREATE TABLE s.two (id int PRIMARY KEY, e e, y yours); INSERT INTO s.two VALUES (1, 'b', 'x');
+	ALTER TABLE other ADD COLUMN e e;
+});
+same('s.two', 'what follows a prepared transaction does not wait for it');
+is($sub->safe_psql('postgres', q{SELECT count(*) FROM pg_prepared_xacts}), '1', 'which is still open');
+$pub->safe_psql('postgres', $_) foreach "COMMIT PREPARED 'shares'", 'ALTER SCHEMA s RENAME TO s2', "ALTER TYPE e ADD VALUE 'c'", "INSERT INTO s2.one VALUES (2, 'c')",
+	"ALTER TABLE other DROP COLUMN e";
+same('s2.one', 'and the schema and the type are known afterwards');
+
+# --- one that meets another only here: by a trigger's row, then by a lock. The wait for itself is an error that says what it is.
+
+$sub->safe_psql('postgres', q{
+	CREATE TABLE counted (n int); INSERT INTO counted VALUES (0);
+	CREATE FUNCTION count_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE public.counted SET n = n + 1; RETURN new; END';
+	CREATE TRIGGER count AFTER INSERT ON moves FOR EACH ROW EXECUTE FUNCTION count_row();
+	ALTER TABLE moves ENABLE ALWAYS TRIGGER count;
+	CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM FROM public.in_public; RETURN new; END';
+	CREATE TRIGGER look AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION look();
+	ALTER TABLE other ENABLE ALWAYS TRIGGER look;
+});
+foreach my $case ([ 'a row', "INSERT INTO moves VALUES (50, 'p')", "INSERT INTO moves VALUES (51, 'q')", 'moves', "ROLLBACK PREPARED 'meets'" ],
+	[ 'a lock', 'ALTER TABLE in_public ADD COLUMN n int', "INSERT INTO other VALUES (9000, 'looks')", 'other', "COMMIT PREPARED 'meets'" ])
+{
+	my ($what, $first, $second, $table, $end) = @$case;
+	$pub->safe_psql('postgres', "BEGIN; $first; PREPARE TRANSACTION 'meets'");
+	wait_applied($pub, $sub, 'sub');
+	$sub->restart if $what eq 'a row';
+	$pub->safe_psql('postgres', "$second; $end");
+	my $gid = $sub->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
+	is(open_error('sqlstate, message, relation'), "55006|the change waits for transaction \"$gid\", which this subscription has prepared|public.$table",
+		"$what: it is named");
+	$sub->safe_psql('postgres', $end =~ s/'meets'/'$gid'/r);
+	if ($end =~ /COMMIT/)
+	{
+		# it is not passed over by itself: it could have been rolled back
+		$sub->poll_query_until('postgres', q{SELECT count(*) = 1 FROM schemasync_errors WHERE resolved_at IS NULL AND command = 'COMMIT PREPARED' AND sqlstate = '42704'}) or die;
+		$sub->safe_psql('postgres', q{SELECT schemasync_skip(subscription, publisher_lsn) FROM schemasync_errors WHERE resolved_at IS NULL AND command = 'COMMIT PREPARED'});
+	}
+	same($table, "$what: ended by hand, the stream goes on");
+	$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_errors WHERE resolved_at IS NULL}) or die;
+}
+is($pub->safe_psql('postgres', 'SELECT n FROM in_public'), $sub->safe_psql('postgres', 'SELECT n FROM in_public'), 'what was committed by hand is there');
+$sub->safe_psql('postgres', 'DROP TRIGGER count ON moves; DROP TRIGGER look ON other');
+$pub->safe_psql('postgres', 'DELETE FROM moves WHERE id = 51');
+
+# --- one that is skipped where it is prepared does not hold the subscription's row
+$sub->safe_psql('postgres', "INSERT INTO other VALUES (9100, 'local')");
+$pub->safe_psql('postgres', "BEGIN; INSERT INTO other VALUES (9100, 'skipped'); PREPARE TRANSACTION 'skipped'");
+is(open_error('sqlstate'), '23505', 'a transaction that cannot be prepared here');
+$sub->safe_psql('postgres', q{SELECT schemasync_skip(subscription, publisher_lsn) FROM schemasync_errors WHERE resolved_at IS NULL});
+$sub->poll_query_until('postgres', 'SELECT count(*) = 1 FROM pg_prepared_xacts') or die;
+$sub->safe_psql('postgres', q{SELECT schemasync_alter_subscription('sub', options => '{"group_commit_delay": 200}')});
+$pub->safe_psql('postgres', $_) foreach "COMMIT PREPARED 'skipped'", 'DELETE FROM other';
+$sub->safe_psql('postgres', 'DELETE FROM other WHERE id = 9100');
+same('other', 'is skipped, and the subscription can be altered meanwhile');
+$sub->poll_query_until('postgres', q{SELECT count(*) = 0 FROM schemasync_errors WHERE resolved_at IS NULL}) or die;
+
 # --- a group that fails: the right one is named, the others are applied
 
 $pub->safe_psql('postgres', 'TRUNCATE other');
