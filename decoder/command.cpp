@@ -447,6 +447,14 @@ append_using(const Place &place, const marker::Marker &marker, const Scope &scop
 		/* it may mention columns that the list hides */
 		json::key(out, "expr");
 		appendStringInfoString(out, has_list ? "null" : hint.expr_json.c_str());
+		if (!hint.casts.empty()) {
+			json::begin_array(out, "casts");
+			for (Oid source : hint.casts) {
+				json::separate(out);
+				appendStringInfo(out, "%u", source);
+			}
+			json::end_array(out);
+		}
 		json::end_object(out);
 	}
 	json::end_array(out);

@@ -129,10 +129,11 @@ const Check subscriber_checks[] = {
      "SELECT 'warn', format('the databases have different encodings: %s there, %s here', $1 #>> '{}', current_setting('server_encoding')),"
      " 'A character that is not in the encoding here is an error.' WHERE $1 #>> '{}' <> current_setting('server_encoding')"},
 	{"collation_version",
-     "SELECT json_build_object('collate', datcollate, 'provider', datlocprovider, 'version', datcollversion) FROM pg_database WHERE datname = current_database()",
-     "SELECT 'warn', format('the databases sort text in different ways: %s %s there, %s %s here', $1 ->> 'collate', $1 ->> 'version', datcollate, datcollversion),"
+     "SELECT json_build_object('collate', datcollate, 'ctype', datctype, 'provider', datlocprovider, 'version', datcollversion) FROM pg_database WHERE datname = current_database()",
+     "SELECT 'warn', format('the databases sort text in different ways: %s %s there, %s %s here', concat_ws(' ', $1 ->> 'collate', nullif($1 ->> 'ctype', $1 ->> 'collate')),"
+     " $1 ->> 'version', concat_ws(' ', datcollate, nullif(datctype, datcollate)), datcollversion),"
      " 'Rows are the same; the order of text, and ranges of partitions over it, are not.' FROM pg_database WHERE datname = current_database()"
-     " AND (datcollate <> $1 ->> 'collate' OR datcollversion IS DISTINCT FROM $1 ->> 'version')"},
+     " AND (datcollate <> $1 ->> 'collate' OR datctype <> $1 ->> 'ctype' OR datcollversion IS DISTINCT FROM $1 ->> 'version')"},
 	{"extensions",
      PUBLISHED "SELECT coalesce(json_agg(x), '[]') FROM (SELECT DISTINCT e.extname AS extension, format('%s', name) AS relation, s.nspname AS schema, c.relname AS table"
                " FROM published JOIN pg_class c ON c.oid = relid JOIN pg_namespace s ON s.oid = c.relnamespace"

@@ -85,7 +85,7 @@ hold_builds(SchemaWork &work, const Builds &builds)
 		if (now == nullptr || !OidIsValid(now->local_oid))
 			continue;
 		drop_left(work, *now);
-		pg::call([&] { catalog::requeue_index_build(work.subscription.subid, now, 0); });
+		pg::call([&] { catalog::requeue_index_build(work.subscription.subid, now, 0, false); });
 	}
 }
 

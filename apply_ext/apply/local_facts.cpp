@@ -17,6 +17,7 @@
 extern "C" {
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
@@ -275,6 +276,21 @@ CatalogFacts::domain_base(std::string_view schema, std::string_view name) const
 }
 
 bool
+CatalogFacts::own_cast(const state::TypeRef &from, const state::TypeRef &to) const
+{
+	auto local = [&](const state::TypeRef &type) -> Oid {
+		if (type.builtin)
+			return type.oid;
+		const state::TypeRef &bare = type.element.empty() ? type : type.element[0];
+		Oid oid = local_type(bare.oid);
+		return OidIsValid(oid) ? oid : find_local_type(bare.schema, bare.name);
+	};
+	const Oid source = local(from), target = local(to);
+
+	return OidIsValid(source) && OidIsValid(target) && pg::call([&] { return pg::catalog::is_own_cast(source, target); });
+}
+
+bool
 CatalogFacts::collation_exists(std::string_view name) const
 {
 	const std::string text(name);
@@ -351,8 +367,23 @@ CatalogFacts::publisher_domain_base(state::Oid publisher_oid) const
 std::optional<std::string>
 CatalogFacts::digest(const state::Reference &reference) const
 {
-	Oid oid = pg::call([&] { return find_referenced(reference.kind.c_str(), reference.name.c_str()); });
+	constexpr std::string_view between = " AS ";
+	auto find = [](const std::string &kind, const std::string &name) {
+		return pg::call([&] { return find_referenced(kind.c_str(), name.c_str()); });
+	};
 
+	if (reference.kind == "cast") {
+		const std::size_t at = reference.name.find(between);
+		if (at == std::string::npos)
+			return std::nullopt;
+		const Oid source = find("type", reference.name.substr(0, at));
+		const Oid target = find("type", reference.name.substr(at + between.size()));
+		if (!OidIsValid(source) || !OidIsValid(target))
+			return std::nullopt;
+		return std::string(pg::call([&] { return pg::catalog::digest_cast(source, target); }));
+	}
+	const Oid oid = reference.kind == "collation" && reference.name == "default" ? Oid{DEFAULT_COLLATION_OID}
+	                                                                         : find(reference.kind, reference.name);
 	if (!OidIsValid(oid))
 		return std::nullopt;
 	return std::string(pg::call([&] { return digest_leaf(reference.kind.c_str(), oid); }));

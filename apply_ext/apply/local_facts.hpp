@@ -22,6 +22,7 @@ public:
 	bool type_exists(std::string_view schema, std::string_view name) const override;
 	char type_kind(std::string_view schema, std::string_view name) const override;
 	std::optional<state::TypeRef> domain_base(std::string_view schema, std::string_view name) const override;
+	bool own_cast(const state::TypeRef &from, const state::TypeRef &to) const override;
 	bool collation_exists(std::string_view name) const override;
 	bool role_exists(std::string_view name) const override;
 	std::optional<state::Name> local_relation(state::Oid publisher_oid) const override;

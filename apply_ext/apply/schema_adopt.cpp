@@ -128,6 +128,21 @@ is_readable(Adoption &adoption, const UnknownSyntax &unknown, const std::vector<
 	return true;
 }
 
+/* Why the local type of the name is not the publisher's; empty: it is. */
+std::string
+type_misfit(const Adoption &adoption, const state::Type &theirs, const std::optional<state::Type> &ours)
+{
+	if (!ours || !theirs.extension.empty())
+		return {};
+	const CatalogFacts facts(adoption.subscription.subid);
+	Policy policy = adoption.subscription.options.policy;
+	policy.schema_changes = SchemaChanges::Forward;
+	for (const merge::Operation &operation : merge::merge_type(nullptr, &theirs, &*ours, {}, policy, &facts).operations)
+		if (operation.verdict == Verdict::Refuse)
+			return "type " + qualified_name(theirs.name.schema, theirs.name.name) + " does not fit: " + operation.detail;
+	return {};
+}
+
 void
 adopt_type(Adoption &adoption, const char *text)
 {
@@ -142,7 +157,8 @@ adopt_type(Adoption &adoption, const char *text)
 	check_fragments(theirs, unknown);
 	if (OidIsValid(local))
 		ours = read_local_type(local);
-	const CatalogFacts facts(adoption.subscription.subid);
+	if (std::string misfit = type_misfit(adoption, theirs, ours); !misfit.empty())
+		adoption.misfits.push_back(std::move(misfit));
 	if (!ours && adoption.create && theirs.extension.empty()) {
 		const std::vector<std::string> statements = merge::render_create_type(theirs);
 		if (!is_readable(adoption, unknown, statements, "type " + qualified_name(theirs.name.schema, theirs.name.name)))
@@ -163,11 +179,8 @@ adopt_spare_type(Adoption &adoption, const char *text)
 	auto theirs = parsed(state::parse_type(text));
 	Oid local = find_local_type(theirs.name.schema, theirs.name.name);
 
-	if (OidIsValid(local) || !adoption.create) {
-		if (OidIsValid(local))
-			adopt_type(adoption, text);
+	if (!OidIsValid(local) && !adoption.create)
 		return;
-	}
 	if (pg::call([&] { return catalog::load_object(adoption.subscription.subid, "pg_type", theirs.name.oid); }) != nullptr)
 		return;
 	UnknownSyntax unknown;
@@ -175,10 +188,14 @@ adopt_spare_type(Adoption &adoption, const char *text)
 	const std::string name = qualified_name(theirs.name.schema, theirs.name.name);
 	auto warn = [&](const char *why) {
 		pg::call([&] {
-			ereport(WARNING, (errmsg("the type %s of the publisher cannot be made here", name.c_str()), errdetail("%s", why),
+			ereport(WARNING, (errmsg("the type %s of the publisher is not made here", name.c_str()), errdetail("%s", why),
 			                  errhint("No table that is copied uses it.")));
 		});
 	};
+	if (OidIsValid(local)) {
+		const std::string misfit = type_misfit(adoption, theirs, read_local_type(local));
+		return misfit.empty() ? adopt_type(adoption, text) : warn(misfit.c_str());
+	}
 	const std::vector<std::string> statements = merge::render_create_type(theirs);
 	if (!is_readable(adoption, unknown, statements, "type " + name))
 		return warn(adoption.misfits.back().c_str());
@@ -346,6 +363,8 @@ missing_parts(const catalog::Subscription &subscription, const Sides &sides)
 	Policy policy = policy_of(subscription, sides.row);
 	if (policy.indexes == Choice::Background)
 		policy.indexes = Choice::Forward;
+	/* nothing of this is a change */
+	policy.schema_changes = SchemaChanges::Forward;
 	return merge::merge_relation(input, merge::Command{}, policy, &facts);
 }
 

@@ -1,12 +1,16 @@
 #include "apply_ext/capture/alter_table.hpp"
 
 #include "pg/catalog/catalog.hpp"
+#include "pg/catalog/names.hpp"
 #include "pg/compat.hpp"
 #include "pg/postgres.hpp"
 
 extern "C" {
 #include "access/htup_details.h"
+#include "access/genam.h"
+#include "access/table.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
@@ -60,6 +64,53 @@ coerce_to_column(Node *expression, const ObjectAddress *column)
 	                             COERCE_IMPLICIT_CAST, -1);
 }
 
+Oid
+type_of_column(const ObjectAddress *column)
+{
+	Oid type = InvalidOid;
+	HeapTuple tuple = SearchSysCacheAttNum(column->objectId, static_cast<int16>(column->objectSubId));
+
+	if (HeapTupleIsValid(tuple)) {
+		type = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple))->atttypid;
+		ReleaseSysCache(tuple);
+	}
+	return type;
+}
+
+/*
+ * The types from which a cast that was made in this database, by a function, leads to the column's: the server took it when the column was
+ * of one of them. Of an array its elements' are.
+ */
+void
+append_casts(StringInfo elements, const ObjectAddress *column)
+{
+	Oid type = type_of_column(column);
+	if (!OidIsValid(type))
+		return;
+	Oid base = getBaseType(type);
+	Oid element = get_element_type(base);
+	Oid targets[] = {type, base, element, OidIsValid(element) ? getBaseType(element) : InvalidOid};
+	Relation casts = table_open(CastRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(casts, InvalidOid, false, nullptr, 0, nullptr);
+	HeapTuple tuple;
+
+	appendStringInfoString(elements, ",\"casts\":[");
+	bool first = true;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
+		auto *form = reinterpret_cast<Form_pg_cast>(GETSTRUCT(tuple));
+		bool leads_here = false;
+		for (Oid target : targets)
+			leads_here = leads_here || (OidIsValid(target) && form->casttarget == target);
+		if (pg::catalog::is_built_in(form->oid) || form->castmethod != COERCION_METHOD_FUNCTION || !leads_here)
+			continue;
+		appendStringInfo(elements, "%s%u", first ? "" : ",", form->castsource);
+		first = false;
+	}
+	systable_endscan(scan);
+	table_close(casts, AccessShareLock);
+	appendStringInfoChar(elements, ']');
+}
+
 /*
  * A cast to the domain that the column has now, of a value of the type below it: it names the domain and all that its checks call. What the
  * column was before is not known any more, and the states tell it.
@@ -67,14 +118,9 @@ coerce_to_column(Node *expression, const ObjectAddress *column)
 Node *
 domain_cast(const ObjectAddress *column)
 {
-	Oid type = InvalidOid;
+	Oid type = type_of_column(column);
 	int32 typmod = -1;
-	HeapTuple tuple = SearchSysCacheAttNum(column->objectId, static_cast<int16>(column->objectSubId));
 
-	if (HeapTupleIsValid(tuple)) {
-		type = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple))->atttypid;
-		ReleaseSysCache(tuple);
-	}
 	if (!OidIsValid(type) || get_typtype(type) != TYPTYPE_DOMAIN)
 		return nullptr;
 	Oid below = getBaseTypeAndTypmod(type, &typmod);
@@ -138,6 +184,8 @@ append_using_hint(StringInfo elements, const AlterTableCmd *subcommand, const Ob
 	                 column->objectSubId, given ? "true" : "false");
 	/* parse analysis left the expression in cooked_default */
 	append_using_expression(elements, given ? definition->cooked_default : domain_cast(column), column);
+	if (!given)
+		append_casts(elements, column);
 	appendStringInfoString(elements, "},");
 }
 

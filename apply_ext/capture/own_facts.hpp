@@ -33,6 +33,11 @@ public:
 		auto name = catalog_.type_name(oid);
 		return name ? catalog_.domain_base(name->schema, name->name) : std::nullopt;
 	}
+	bool
+	own_cast(const state::TypeRef &from, const state::TypeRef &to) const override
+	{
+		return catalog_.own_cast(from, to);
+	}
 
 private:
 	apply::CatalogFacts catalog_{0};

@@ -174,13 +174,13 @@ save_begun_index(std::int64_t subid, const IndexBuild *build, Oid local_oid)
 }
 
 void
-requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms)
+requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms, bool interrupted)
 {
 	Internal internal = begin_internal();
 
-	run("UPDATE schemasync.index_build SET state = 'queued', begun_at = NULL, interruptions = interruptions + 1, next_try = clock_timestamp() + $4 * interval '1 ms'"
+	run("UPDATE schemasync.index_build SET state = 'queued', begun_at = NULL, interruptions = interruptions + $5, next_try = clock_timestamp() + $4 * interval '1 ms'"
 	    " WHERE subid = $1 AND publisher_oid = $2 AND index_oid = $3",
-	    {as_int8(subid), as_oid(build->publisher_oid), as_oid(build->index_oid), as_int4(delay_ms)});
+	    {as_int8(subid), as_oid(build->publisher_oid), as_oid(build->index_oid), as_int4(delay_ms), as_int4(interrupted ? 1 : 0)});
 	end_internal(internal);
 }
 

@@ -48,10 +48,10 @@ void rekey_index_build(std::int64_t subid, const IndexBuild *build, Oid index_oi
 /* Takes it out of the queue. why: for the history */
 void remove_index_build(std::int64_t subid, const IndexBuild *build, const char *why);
 
-/* The worker begins; the index that it makes; it was ended before its time; it failed. */
+/* The worker begins; the index that it makes; it was ended before its time (interrupted: by a change, which counts); it failed. */
 void begin_index_build(std::int64_t subid, const IndexBuild *build);
 void save_begun_index(std::int64_t subid, const IndexBuild *build, Oid local_oid);
-void requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms);
+void requeue_index_build(std::int64_t subid, const IndexBuild *build, int delay_ms, bool interrupted);
 void fail_index_build(std::int64_t subid, const IndexBuild *build, const char *message);
 
 /*

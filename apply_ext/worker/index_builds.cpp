@@ -165,9 +165,11 @@ give_way_to_build(apply::Session *session)
 		CommitTransactionCommand();
 		if (now == nullptr)
 			break;
-		if (!stood)
+		if (!stood) {
+			set_state(State::WaitingLock);
 			ereport(LOG, (errmsg("subscription \"%s\" waits for the build of an index that changes of its table have ended %d times or more",
 			                     session->subscription->name, patience)));
+		}
 		stood = true;
 		if (before == nullptr || strcmp(before, now) != 0)
 			moved_at = GetCurrentTimestamp();
@@ -187,6 +189,8 @@ give_way_to_build(apply::Session *session)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (stood)
+		set_state(State::Streaming);
 	/* nothing was read meanwhile, which is not the publisher's silence */
 	session->progress.received_at = GetCurrentTimestamp();
 }

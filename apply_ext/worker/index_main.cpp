@@ -320,7 +320,7 @@ note_failure(const catalog::Subscription *subscription, const catalog::IndexBuil
 	QueryCancelPending = false;
 	begin();
 	if (yields)
-		catalog::requeue_index_build(start.subid, build, pause_after_yield);
+		catalog::requeue_index_build(start.subid, build, pause_after_yield, true);
 	else {
 		catalog::ErrorContextInfo info = {};
 		info.worker = "index";

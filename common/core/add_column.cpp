@@ -120,7 +120,7 @@ RelationMerge::add_column(const state::Column &column)
 	if (others && column.sequence)
 		std::erase_if(others->refs,
 		              [](const state::Reference &reference) { return reference.kind == "relation"; });
-	if (!prove(operation, others, evaluated))
+	if (!prove(operation, others, evaluated, evaluated))
 		return teach(operation, shown_table());
 	std::string why;
 	if (column.generated != 0 && value && !columns_agree(*value, *theirs_, why)) {

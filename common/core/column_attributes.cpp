@@ -93,7 +93,7 @@ RelationMerge::generated(const state::Column *base, const state::Column &theirs,
 	if (same_text(local.column->default_expr, theirs.default_expr) &&
 	    local.column->generated == theirs.generated)
 		return satisfy(operation, "The subscriber's column has that expression.");
-	if (!prove(operation, theirs.default_expr, true))
+	if (!prove(operation, theirs.default_expr, true, true))
 		return teach(operation, shown_table());
 	if (facts_.server_version() != 0 && facts_.server_version() < 170000) {
 		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no SET EXPRESSION.");

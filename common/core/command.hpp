@@ -28,6 +28,8 @@ struct UsingHint {
 	AttrNumber attnum = 0;
 	bool given = false;
 	std::optional<state::Expression> expr;
+	/* without USING: types that a cast of the publisher's own, by a function, takes to the new type or what is below it */
+	std::vector<Oid> casts = {};
 };
 struct RewriteHint {
 	Oid relation = 0;

@@ -17,7 +17,7 @@ in_parentheses(std::optional<state::Expression> expressions)
 
 bool
 prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
-      const LocalFacts &facts)
+      const LocalFacts &facts, bool values)
 {
 	if (!expression)
 		return true;
@@ -27,6 +27,8 @@ prove(Operation &operation, const std::optional<state::Expression> &expression, 
 		return false;
 	}
 	for (const state::Reference &reference : expression->refs) {
+		if (!values && reference.kind == "collation" && reference.name == "default")
+			continue;
 		std::optional<std::string> local = facts.digest(reference);
 		if (!local) {
 			refuse(operation, Reason::MissingObject,
@@ -76,9 +78,9 @@ prove_type(Operation &operation, const state::TypeRef &type, std::string_view co
 }
 
 bool
-RelationMerge::prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact)
+RelationMerge::prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact, bool values)
 {
-	return merge::prove(operation, expression, exact, facts_);
+	return merge::prove(operation, expression, exact, facts_, values);
 }
 
 bool

@@ -71,6 +71,12 @@ public:
 	{
 		return std::nullopt;
 	}
+	/* Whether the subscriber has a cast of its own between the two, by a function, in the place of the server's. */
+	virtual bool
+	own_cast(const state::TypeRef &, const state::TypeRef &) const
+	{
+		return false;
+	}
 	/* As it stands in SQL: qualified and quoted. */
 	virtual bool
 	collation_exists(std::string_view) const

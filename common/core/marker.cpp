@@ -138,6 +138,10 @@ read(Fields &fields, Using &hint)
 	hint.given = fields.boolean("given");
 	const json *expr = fields.find("expr");
 	hint.expr_json = expr != nullptr && expr->is_object() ? write(expr) : "null";
+	if (const json *casts = fields.find("casts"); casts != nullptr && casts->is_array())
+		for (const json &cast : *casts)
+			if (cast.is_number_unsigned())
+				hint.casts.push_back(cast.get<Oid>());
 	return fields.good;
 }
 

@@ -49,6 +49,7 @@ struct Using {
 	Oid relid = 0;
 	std::int32_t attnum = 0;
 	bool given = false;
+	std::vector<Oid> casts;
 	std::string expr_json;
 };
 

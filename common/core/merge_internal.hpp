@@ -110,7 +110,7 @@ private:
 	bool has_rows() const;
 	/* Whether the publisher's table was rewritten between base and theirs; true when that is not known. */
 	bool rewritten() const;
-	bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact);
+	bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact, bool values = false);
 	bool prove_type(Operation &operation, const state::TypeRef &type, std::string_view collation);
 	/* Foreign keys that the publisher's CASCADE dropped too become statements; anything else refuses. Whether
 	 * all are. */
@@ -152,6 +152,7 @@ private:
 	void carry_column(Operation &operation, const state::Column &column);
 	void change_types(); /* type_change.cpp */
 	std::string replace_column(const state::Column &theirs, const std::string &fresh, const LocalColumn *local) const;
+	bool has_own_cast(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint) const;
 	std::string safe_retype(const state::Column &theirs, const UsingHint *hint) const;
 	Conversion into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint, Conversion unknown) const;
 	bool change_type(Operation &operation, const state::Column &base, const state::Column &theirs,
@@ -226,10 +227,13 @@ state::Name local_name(const state::TypeRef &type, const LocalFacts &facts);
 
 /* Several expressions that are read together (of an index, an exclusion constraint) as one text. */
 std::optional<state::Expression> in_parentheses(std::optional<state::Expression> expressions);
-/* Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is
- * proven. */
+/*
+ * Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is proven.
+ *
+ * values: rows get what it computes here, so that the locale of the database counts too
+ */
 bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
-           const LocalFacts &facts);
+           const LocalFacts &facts, bool values = false);
 /* The same for a type and a collation: both there, and what they claim to be. */
 bool prove_type(Operation &operation, const state::TypeRef &type, std::string_view collation,
                 const LocalFacts &facts);

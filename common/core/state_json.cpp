@@ -268,9 +268,11 @@ read_command(const Node &node)
 	});
 	result.subcommands = read_texts(node, "subcommands");
 	node.each("using", [&](const Node &hint) {
+		std::vector<Oid> casts;
+		hint.each("casts", [&](const Node &cast) { casts.push_back(cast.as_number<Oid>(0, UINT32_MAX)); });
 		result.using_hints.push_back({hint.number<Oid>("relation"),
 		                              hint["attnum"].as_number<AttrNumber>(1, 1664),
-		                              hint.boolean("given", true), read_expression(hint, "expr")});
+		                              hint.boolean("given", true), read_expression(hint, "expr"), std::move(casts)});
 	});
 	node.each("rewrites", [&](const Node &hint) {
 		result.rewrites.push_back({hint.number<Oid>("relation"), hint.number<int>("reason", 0),

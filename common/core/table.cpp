@@ -92,7 +92,7 @@ RelationMerge::create()
 		if (value && column.sequence)
 			std::erase_if(value->refs,
 			              [](const state::Reference &reference) { return reference.kind == "relation"; });
-		check(proven && prove(operation, value, column.generated != 0));
+		check(proven && prove(operation, value, column.generated != 0, column.generated != 0));
 		if (column.sequence)
 			check_name(column.sequence->name.schema, column.sequence->name.name,
 			           facts_.relation_exists(column.sequence->name.schema, column.sequence->name.name));

@@ -62,9 +62,15 @@ steps(const Operation &operation, std::string_view table)
 		        std::string(resume), with_resync(table), with_carry()};
 	case Reason::TypeChangeUnproven:
 	case Reason::RewriteUnproven:
+		if (operation.op == Op::SetPersistence)
+			return {run(operation),
+			        "Bring in the rows that were written on the publisher while the table was unlogged: they are not in the stream.",
+			        std::string(resume), with_resync(table), with_carry()};
 		return {"On the subscriber make the same change to the values of existing rows: run the suggested "
 		        "SQL where there is one, "
 		        "under the settings that the command had.",
+		        "Where it gives other values than on the publisher (it is computed anew), write the publisher's as of this change, "
+		        "by key.",
 		        std::string(resume), with_resync(table), with_carry()};
 	case Reason::RenameUnproven:
 		return {"If it was a rename, run the suggested SQL on the subscriber; if not, drop the one column "

@@ -175,6 +175,9 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	}
 	Reason reason = retyped ? Reason::TypeChangeUnproven : Reason::RewriteUnproven;
 	auto refused = [&](Reason why, std::string detail) {
+		/* what it would give here is another thing, or it cannot be run */
+		if (why == Reason::LocalDrift || why == Reason::MissingObject)
+			operation.suggested_sql.clear();
 		refuse(operation, why, std::move(detail));
 		teach(operation, shown_table(), safe_retype(theirs, hint));
 		return false;
@@ -212,6 +215,9 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 		effect = conversion(base.type, theirs.type, facts_);
 		if (effect.effect == Effect::Unknown)
 			effect = into_domain(base.type, theirs.type, hint, effect);
+		if (effect.effect != Effect::Unknown && has_own_cast(base.type, theirs.type, hint))
+			effect = {Effect::Unknown, {}, "there is a cast from " + base.type.sql + " to " + theirs.type.sql +
+			                                   " that somebody made, on the publisher or here"};
 		/* its own rows show that the stored values are what they were */
 		if (effect.effect == Effect::Unknown && !rewritten() && theirs_->relkind != 'p')
 			effect.effect = Effect::Coercible;
@@ -230,8 +236,11 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 			return true;
 		return refused(operation.reason, operation.detail);
 	}
-	if (effect.effect != Effect::Unknown && given && !prove(operation, hint->expr, true))
-		return refused(operation.reason, operation.detail);
+	if (Operation proof; effect.effect != Effect::Unknown && given && !prove(proof, hint->expr, true, true)) {
+		if (!input_.rows_follow)
+			return refused(proof.reason, proof.detail);
+		effect = {Effect::Unknown, {}, proof.detail};
+	}
 	if (effect.effect == Effect::Settings || given)
 		for (std::string_view wanted : value_settings)
 			for (const auto &[name, value] : command_.settings)
@@ -307,6 +316,19 @@ RelationMerge::replace_column(const state::Column &theirs, const std::string &fr
 		result += " " + one.definition + ";";
 	}
 	return result + foreign;
+}
+
+/* Whether a cast that was made in one of the databases stands in the place of the server's, whose effect is known. */
+bool
+RelationMerge::has_own_cast(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint) const
+{
+	if (hint != nullptr && !hint->casts.empty()) {
+		/* the oids are those of types at the bottom */
+		const bool is_bottom = from.builtin && from.element.empty() && !from.name.starts_with('_');
+		if (!is_bottom || std::find(hint->casts.begin(), hint->casts.end(), from.oid) != hint->casts.end())
+			return true;
+	}
+	return facts_.own_cast(from, to);
 }
 
 /* The values travel as rows. */

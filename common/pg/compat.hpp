@@ -151,6 +151,17 @@ collation_locale(HeapTuple tuple, bool *isnull)
 #endif
 }
 
+/* The locale of a database with ICU (17: also builtin): daticulocale became datlocale in 17. */
+inline Datum
+database_locale(HeapTuple tuple, bool *isnull)
+{
+#if PG_VERSION_NUM >= 170000
+	return SysCacheGetAttr(DATABASEOID, tuple, Anum_pg_database_datlocale, isnull);
+#else
+	return SysCacheGetAttr(DATABASEOID, tuple, Anum_pg_database_daticulocale, isnull);
+#endif
+}
+
 /* pg_constraint.conenforced came with 18. */
 inline bool
 constraint_enforced(const FormData_pg_constraint *constraint)

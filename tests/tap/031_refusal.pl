@@ -175,6 +175,45 @@ wait_applied($pub, $sub, 'sub');
 is(sub_sql(q{SELECT string_agg(DISTINCT operation, ',' ORDER BY operation) FROM schemasync_ddl_history WHERE verdict = 'ignore' AND object_identity ~ '^public\.[vf]\M'}),
 	'create_function,create_view,drop_view', 'classes that are not followed are in the history');
 
+# --- what the subscriber's database has of its own -----------------------------------------------------------------
+
+foreach my $side ([ $pub, 'C.UTF-8' ], [ $sub, 'C' ])
+{
+	my ($node, $ctype) = @$side;
+	$node->safe_psql('postgres', "CREATE DATABASE other TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE '$ctype'");
+	$node->safe_psql('other', 'CREATE EXTENSION schemasync; CREATE SCHEMA mine; CREATE TYPE mine.pair AS (x text, y text); CREATE TYPE mine.mood AS ENUM ($$sad$$, $$ok$$)');
+}
+$pub->safe_psql('other', q{
+	CREATE PUBLICATION pub FOR ALL TABLES;
+	CREATE TABLE words (id int PRIMARY KEY, v text UNIQUE, p mine.pair, m mine.mood);
+	INSERT INTO words VALUES (1, U&'\00e9', '(l,r)', 'ok');
+	CREATE INDEX words_upper ON words (upper(v));
+	CREATE TABLE refers (id int REFERENCES words)});
+$sub->safe_psql('other', q{
+	ALTER TYPE mine.pair RENAME ATTRIBUTE x TO z; ALTER TYPE mine.pair RENAME ATTRIBUTE y TO x; ALTER TYPE mine.pair RENAME ATTRIBUTE z TO y;
+	CREATE TYPE mine.other AS ENUM ('ok', 'sad'); DROP TYPE mine.mood; ALTER TYPE mine.other RENAME TO mood;});
+create_subscription($pub, $sub, 'other', dbname => 'other', wait => 0, args => q{schema_changes => 'refuse'});
+$sub->poll_query_until('other', q{SELECT last_error ~ 'do not fit' FROM schemasync_subscriptions}) or die 'types that do not fit are taken';
+like($sub->safe_psql('other', q{SELECT last_error || coalesce((SELECT string_agg(detail, '') FROM schemasync_errors), '') FROM schemasync_subscriptions}),
+	qr/mine\.pair does not fit: [^\n]*the attribute x differs.*mine\.mood does not fit: [^\n]*the label 'ok' is missing or stands elsewhere/s, 'types that are others here are named');
+$sub->safe_psql('other', q{
+	SELECT schemasync_drop_subscription('other');
+	ALTER TYPE mine.pair RENAME ATTRIBUTE x TO z; ALTER TYPE mine.pair RENAME ATTRIBUTE y TO x; ALTER TYPE mine.pair RENAME ATTRIBUTE z TO y;
+	CREATE TYPE mine.other AS ENUM ('sad', 'own', 'ok'); DROP TYPE mine.mood; ALTER TYPE mine.other RENAME TO mood;});
+create_subscription($pub, $sub, 'other', dbname => 'other', args => q{schema_changes => 'refuse'});
+compare_tables($pub, $sub, 'with schema_changes = refuse', '^public\.', 'other');
+compare_catalogs($pub, $sub, 'keys come with the copy, with schema_changes = refuse', '^public\.', 'other');
+$sub->safe_psql('other', q{SELECT schemasync_alter_subscription('other', schema_changes => 'forward')});
+$pub->safe_psql('other', q{CREATE INDEX words_lower ON words (lower(v)); ALTER TABLE words ADD CHECK (upper(v) <> 'no')});
+wait_applied($pub, $sub, 'other', 'other');
+compare_catalogs($pub, $sub, 'the locale does not count where rows get no value by it', '^public\.', 'other');
+$pub->safe_psql('other', q{ALTER TABLE words ALTER v TYPE varchar USING upper(v)});
+wait_refused($sub, 'other', 'local_drift', 'other');
+like($sub->safe_psql('other', 'SELECT changes FROM schemasync_refusals'), qr/The collation default, which the expression upper/, 'another locale of the database is refused');
+$sub->safe_psql('other', q{SELECT schemasync_alter_subscription('other', options => '{"rewrites": "carry"}'), schemasync_resume('other')});
+wait_applied($pub, $sub, 'other', 'other');
+compare($pub, $sub, 'carried in the publisher\'s locale', '^public\.', 'other');
+
 # --- a publisher that comes back from a backup ----------------------------------------------------------------------------
 
 my $newest = $pub->data_dir . '.newest';
@@ -199,5 +238,6 @@ pub_sql('DELETE FROM other WHERE true');
 applied('the right publisher is back');
 
 $pub->stop;
+
 $sub->stop;
 done_testing();

@@ -191,6 +191,7 @@ while ($times++ < 40)
 	pub_sql("ALTER TABLE busy SET (fillfactor = @{[50 + $times]})");
 	until_true("SELECT count(*) = 0 FROM schemasync.index_build WHERE interruptions <= $before", 'a change has ended the build, or waits for it');
 	like(sub_sql(q{SELECT detail FROM schemasync_progress}), qr/^(A change|Changes) of the table ha(s|ve) ended (an|\d+) attempts?\.$/, 'how often it was ended is shown') if $times == 1;
+	is(sub_sql('SELECT interruptions FROM schemasync.index_build WHERE interruptions <> 0'), 1, 'an attempt that was ended counts once') if $times == 1;
 }
 cmp_ok($times, '<', 40, 'the index is built although changes of the table do not end');
 level('starved');
@@ -199,6 +200,7 @@ pub_sql('CREATE INDEX i_held ON busy (id, v)');
 until_waiting('i_held');
 $sub->safe_psql('postgres', q{UPDATE schemasync.index_build SET interruptions = stood_at + 4});
 pub_sql('ALTER TABLE busy SET (fillfactor = 99); INSERT INTO busy VALUES (-1, -1)');
+until_true(q{SELECT state = 'waiting_lock' FROM schemasync_subscriptions}, 'the view says that the stream stands');
 wait_applied($pub, $sub, 'sub');
 cmp_ok(sub_sql('SELECT stood_at FROM schemasync.index_build'), '>=', 5, 'the stream goes on when the build is held back by another session');
 let_go();

@@ -78,6 +78,13 @@ my @cases = (
 		rows => 'ALTER TABLE %s REPLICA IDENTITY FULL; UPDATE %s SET a = 6 WHERE id = 1', ways => [qw(by_hand)] },
 	{ name => 'base_type', reason => 'unsupported_object', change => '%base_type; ALTER TABLE %s ADD c %s_t', rows => 'INSERT INTO %s VALUES (5, 5, NULL, $$5$$)',
 		ways => [qw(by_hand)], by_hand => '%base_type' },
+	{ name => 'own_cast', reason => 'type_change_unproven', setup => 'CREATE TABLE %s (id int PRIMARY KEY, a macaddr); INSERT INTO %s VALUES (1, $$08:00:2b:01:02:03$$), (2, NULL); %cast(macaddr)',
+		change => 'ALTER TABLE %s ALTER a TYPE text', rows => 'INSERT INTO %s VALUES (5, $$new$$)', ways => [qw(resync)] },
+	{ name => 'cast_carried', reason => 'type_change_unproven', setup => 'CREATE TABLE %s (id int PRIMARY KEY, a json); INSERT INTO %s VALUES (1, $$1$$), (2, NULL); %cast(json)',
+		change => 'ALTER TABLE %s ALTER a TYPE text', rows => 'INSERT INTO %s VALUES (5, $$new$$)', ways => [qw(carry)] },
+	{ name => 'cast_inside', reason => 'local_drift', setup => 'CREATE TABLE %s (id int PRIMARY KEY, a macaddr8); INSERT INTO %s VALUES (1, $$08:00:2b:01:02:03:04:05$$), (2, NULL); %cast(macaddr8)',
+		local => '%cast_function(macaddr8)', change => 'ALTER TABLE %s ADD g text GENERATED ALWAYS AS (a::text) STORED', rows => 'INSERT INTO %s (id) VALUES (5)',
+		ways => [qw(by_hand)], by_hand => '%cast(macaddr8)' },
 	{ name => 'policy_column', reason => 'policy_refuse', options => '{"drop_column": "refuse"}', change => 'ALTER TABLE %s DROP a', ways => [qw(suggested apply)] },
 	{ name => 'policy_table', reason => 'policy_refuse', options => '{"drop_table": "refuse"}', change => 'DROP TABLE %s', ways => [qw(suggested apply skip)], after => 'DROP TABLE IF EXISTS %s', rows => 'SELECT 1' },
 	{ name => 'policy_cascade', reason => 'policy_refuse', options => '{"drop_table": "refuse"}', setup => $plain . '; CREATE TABLE %s_c (id int PRIMARY KEY, d int REFERENCES %s)',
@@ -94,6 +101,8 @@ sub named
 {
 	my ($sql, $table) = @_;
 	$sql =~ s/%base_type/$base_type/;
+	$sql =~ s/%cast\((\w+)\)/%cast_function($1); CREATE CAST ($1 AS text) WITH FUNCTION %s_f($1) AS ASSIGNMENT/;
+	$sql =~ s/%cast_function\((\w+)\)/CREATE OR REPLACE FUNCTION %s_f($1) RETURNS text LANGUAGE sql IMMUTABLE AS \$q\$ SELECT 'made of ' || num_nulls(\$1) \$q\$/;
 	$sql =~ s/%s/$table/g;
 	return $sql;
 }

@@ -9,15 +9,19 @@
 
 extern "C" {
 #include "access/transam.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/proclang.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -136,6 +140,30 @@ add_sql_body(StringInfo out, HeapTuple tuple, Oid function)
 		add(out, static_cast<const char *>(lfirst(cell)));
 }
 
+/* A type in another: one that was made here counts with its own definition. */
+void
+add_nested(StringInfo out, Oid typid)
+{
+	check_stack_depth();
+	typid = strip_array(typid);
+	if (!is_built_in(typid))
+		add(out, digest_type(typid));
+}
+
+void
+add_attributes(StringInfo out, Oid relid)
+{
+	scan_by_oid(AttributeRelationId, AttributeRelidNumIndexId, Anum_pg_attribute_attrelid, relid, [out](HeapTuple tuple, TupleDesc) {
+		auto *attribute = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple));
+		if (attribute->attnum <= 0 || attribute->attisdropped)
+			return;
+		add(out, NameStr(attribute->attname));
+		add(out, type_sql(attribute->atttypid, attribute->atttypmod));
+		add(out, OidIsValid(attribute->attcollation) ? collation_name(attribute->attcollation) : nullptr);
+		add_nested(out, attribute->atttypid);
+	});
+}
+
 char *
 finish(StringInfo out)
 {
@@ -208,7 +236,89 @@ digest_type(Oid typid)
 		/* its checks, which turn values away and change none, are for those who cast to it */
 		add(&out, type_sql(form->typbasetype, form->typtypmod));
 		add(&out, OidIsValid(form->typcollation) ? collation_name(form->typcollation) : nullptr);
+		add_nested(&out, form->typbasetype);
+	} else if (form->typtype == TYPTYPE_COMPOSITE) {
+		add_attributes(&out, form->typrelid);
+	} else if (form->typtype == TYPTYPE_RANGE) {
+		add(&out, type_sql(get_range_subtype(typid), -1));
+		add(&out, OidIsValid(get_range_collation(typid)) ? collation_name(get_range_collation(typid)) : nullptr);
+		add_nested(&out, get_range_subtype(typid));
 	}
+	ReleaseSysCache(tuple);
+	return finish(&out);
+}
+
+/* The cast by a function that was made in this database; InvalidOid: the server's own ways are taken. */
+static Oid
+find_own_cast(Oid source, Oid target)
+{
+	Oid function = InvalidOid;
+	Oid source_element = get_element_type(getBaseType(source)), target_element = get_element_type(getBaseType(target));
+
+	/* of arrays the elements are cast */
+	if (OidIsValid(source_element) && OidIsValid(target_element)) {
+		source = source_element;
+		target = target_element;
+	}
+	HeapTuple tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(getBaseType(source)), ObjectIdGetDatum(getBaseType(target)));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	auto *form = reinterpret_cast<Form_pg_cast>(GETSTRUCT(tuple));
+	if (!is_built_in(form->oid) && form->castmethod == COERCION_METHOD_FUNCTION)
+		function = form->castfunc;
+	ReleaseSysCache(tuple);
+	return function;
+}
+
+char *
+digest_cast(Oid source, Oid target)
+{
+	StringInfoData out;
+	Oid function = find_own_cast(source, target);
+
+	initStringInfo(&out);
+	if (OidIsValid(function)) {
+		add(&out, format_procedure_qualified(function));
+		add(&out, is_built_in(function) ? nullptr : digest_function(function));
+	}
+	return finish(&out);
+}
+
+bool
+is_own_cast(Oid source, Oid target)
+{
+	return OidIsValid(find_own_cast(source, target));
+}
+
+/* "en_US.UTF-8" and "en_us.utf8" are one locale. */
+static void
+add_locale(StringInfo out, const char *name)
+{
+	for (; name != nullptr && *name != '\0'; name++)
+		if (*name != '-')
+			appendStringInfoChar(out, static_cast<char>(pg_tolower(static_cast<unsigned char>(*name))));
+	add(out, nullptr);
+}
+
+/* What upper() and the order of texts of the database depend on. */
+static char *
+digest_database_locale()
+{
+	constexpr int locale_columns[] = {Anum_pg_database_datcollate, Anum_pg_database_datctype};
+	StringInfoData out;
+	bool isnull = true;
+
+	initStringInfo(&out);
+	HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	if (!HeapTupleIsValid(tuple))
+		return finish(&out);
+	appendStringInfoChar(&out, reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple))->datlocprovider);
+	for (int attnum : locale_columns) {
+		Datum value = SysCacheGetAttr(DATABASEOID, tuple, static_cast<AttrNumber>(attnum), &isnull);
+		add_locale(&out, isnull ? nullptr : TextDatumGetCString(value));
+	}
+	Datum locale = compat::database_locale(tuple, &isnull);
+	add_locale(&out, isnull ? nullptr : TextDatumGetCString(locale));
 	ReleaseSysCache(tuple);
 	return finish(&out);
 }
@@ -219,6 +329,8 @@ digest_collation(Oid collation)
 	StringInfoData out;
 	bool isnull = true;
 
+	if (collation == DEFAULT_COLLATION_OID)
+		return digest_database_locale();
 	initStringInfo(&out);
 	HeapTuple tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 	if (!HeapTupleIsValid(tuple))

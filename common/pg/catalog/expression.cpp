@@ -1,5 +1,7 @@
 #include "pg/catalog/expression.hpp"
 
+#include <cstring>
+
 #include "pg/catalog/catalog.hpp"
 #include "pg/catalog/digest.hpp"
 #include "pg/catalog/json.hpp"
@@ -10,6 +12,7 @@
 extern "C" {
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -28,6 +31,8 @@ struct Analysis {
 	char volatility = PROVOLATILE_IMMUTABLE;
 	List *references = NIL; /* of Reference, in the order of discovery, no two alike */
 	List *domains = NIL;    /* whose constraints were walked */
+	bool of_locale = false; /* a function in it looks at the locale of its collation ... */
+	bool of_default = false; /* ... and something in it has the database's */
 };
 
 struct Reference {
@@ -65,6 +70,31 @@ note_reference(Analysis *analysis, const char *kind, const char *name, const cha
 	analysis->references = lappend(analysis->references, reference);
 }
 
+/*
+ * Whether the result depends on the locale of texts: upper and lower case, the order, classes of characters. Of a function that is not built
+ * in nobody can tell. That two texts are equal does not depend on it.
+ */
+bool
+depends_on_locale(HeapTuple tuple, Oid function)
+{
+	constexpr const char *prefixes[] = {"lower",     "upper",     "initcap",   "casefold",    "texticlike",  "texticnlike", "nameiclike",
+	                                    "nameicnlike", "text_lt",   "text_le",   "text_gt",     "text_ge",     "text_larger", "text_smaller",
+	                                    "bpcharlt",  "bpcharle",  "bpchargt",  "bpcharge",    "bpchar_larger", "bpchar_smaller",
+	                                    "bttextcmp", "bpcharcmp", "regexp_",   "to_tsvector", "to_tsquery"};
+	bool isnull = true;
+
+	if (!is_built_in(function))
+		return true;
+	Datum value = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
+	if (isnull)
+		return false;
+	const char *source = TextDatumGetCString(value);
+	for (const char *prefix : prefixes)
+		if (strncmp(source, prefix, strlen(prefix)) == 0)
+			return true;
+	return strstr(source, "regex") != nullptr;
+}
+
 void
 note_function(Analysis *analysis, Oid function)
 {
@@ -75,6 +105,7 @@ note_function(Analysis *analysis, Oid function)
 		return;
 	}
 	note_volatility(analysis, reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->provolatile);
+	analysis->of_locale = analysis->of_locale || depends_on_locale(tuple, function);
 	ReleaseSysCache(tuple);
 	if (!is_built_in(function))
 		note_reference(analysis, "function", format_procedure_qualified(function), digest_function(function));
@@ -107,7 +138,9 @@ note_type(Analysis *analysis, Oid typid)
 void
 note_collation(Analysis *analysis, Oid collation)
 {
-	if (OidIsValid(collation) && !is_built_in(collation))
+	if (collation == DEFAULT_COLLATION_OID)
+		analysis->of_default = true;
+	else if (OidIsValid(collation) && !is_built_in(collation))
 		note_reference(analysis, "collation", collation_name(collation), digest_collation(collation));
 }
 
@@ -180,6 +213,24 @@ note_comparison(Analysis *analysis, Oid typid)
 		note_volatility(analysis, PROVOLATILE_VOLATILE);
 }
 
+/* A cast that is written out may be another one in the other database, or none. */
+void
+note_cast(Analysis *analysis, Oid source, Oid target)
+{
+	source = getBaseType(source);
+	target = getBaseType(target);
+	note_reference(analysis, "cast", psprintf("%s AS %s", type_sql(source, -1), type_sql(target, -1)), digest_cast(source, target));
+}
+
+void
+note_function_call(Analysis *analysis, const FuncExpr *call)
+{
+	bool is_cast = call->funcformat == COERCE_EXPLICIT_CAST || call->funcformat == COERCE_IMPLICIT_CAST;
+
+	if (is_cast && call->args != NIL && !is_built_in(call->funcid))
+		note_cast(analysis, exprType(static_cast<Node *>(linitial(call->args))), call->funcresulttype);
+}
+
 /* The nodes that mean something besides the functions that the server finds in them; false: an unknown one. */
 void
 note_node(Analysis *analysis, Node *node)
@@ -196,6 +247,14 @@ note_node(Analysis *analysis, Node *node)
 	case T_Const:
 		note_constant(analysis, reinterpret_cast<Const *>(node));
 		break;
+	case T_FuncExpr:
+		note_function_call(analysis, reinterpret_cast<FuncExpr *>(node));
+		break;
+	case T_CoerceViaIO: {
+		auto *cast = reinterpret_cast<CoerceViaIO *>(node);
+		note_cast(analysis, exprType(reinterpret_cast<Node *>(cast->arg)), cast->resulttype);
+		break;
+	}
 	case T_CoerceToDomain:
 		note_domain(analysis, reinterpret_cast<CoerceToDomain *>(node)->resulttype);
 		break;
@@ -299,6 +358,8 @@ append_expression(StringInfo out, Node *expression, Oid relid)
 	ListCell *cell;
 
 	analyse(expression, &analysis);
+	if (analysis.of_locale && analysis.of_default)
+		note_reference(&analysis, "collation", "default", digest_collation(DEFAULT_COLLATION_OID));
 	/* in an order that does not come from oids, so that both sides of a subscription have the same */
 	list_sort(analysis.references, compare_references);
 
