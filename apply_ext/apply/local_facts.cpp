@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "pg/catalog/catalog.hpp"
 #include "pg/catalog/digest.hpp"
 #include "pg/catalog/names.hpp"
 #include "pg/guard.hpp"
@@ -61,6 +62,18 @@ find_referenced_leaf(const char *kind, const char *name)
 	}
 	AtEOXact_GUC(false, level);
 	return oid;
+}
+
+/* In the session of a function that a person calls the search_path is any. */
+template <typename F>
+const char *
+pinned(F digest)
+{
+	int nest_level = pg::catalog::begin_pinned_settings();
+	const char *result = digest();
+
+	pg::catalog::end_pinned_settings(nest_level);
+	return result;
 }
 
 const char *
@@ -283,7 +296,9 @@ CatalogFacts::own_cast(const state::TypeRef &from, const state::TypeRef &to) con
 			return type.oid;
 		const state::TypeRef &bare = type.element.empty() ? type : type.element[0];
 		Oid oid = local_type(bare.oid);
-		return OidIsValid(oid) ? oid : find_local_type(bare.schema, bare.name);
+		if (!OidIsValid(oid))
+			oid = find_local_type(bare.schema, bare.name);
+		return type.element.empty() || !OidIsValid(oid) ? oid : pg::call([&] { return get_array_type(oid); });
 	};
 	const Oid source = local(from), target = local(to);
 
@@ -380,13 +395,13 @@ CatalogFacts::digest(const state::Reference &reference) const
 		const Oid target = find("type", reference.name.substr(at + between.size()));
 		if (!OidIsValid(source) || !OidIsValid(target))
 			return std::nullopt;
-		return std::string(pg::call([&] { return pg::catalog::digest_cast(source, target); }));
+		return std::string(pg::call([&] { return pinned([&] { return pg::catalog::digest_cast(source, target); }); }));
 	}
 	const Oid oid = reference.kind == "collation" && reference.name == "default" ? Oid{DEFAULT_COLLATION_OID}
 	                                                                         : find(reference.kind, reference.name);
 	if (!OidIsValid(oid))
 		return std::nullopt;
-	return std::string(pg::call([&] { return digest_leaf(reference.kind.c_str(), oid); }));
+	return std::string(pg::call([&] { return pinned([&] { return digest_leaf(reference.kind.c_str(), oid); }); }));
 }
 
 static std::vector<merge::Dependent>

@@ -116,8 +116,10 @@ load_prepared(std::int64_t subid)
 	    "  AND t.transactionid = p.transaction"
 	    " JOIN pg_catalog.pg_locks s ON s.pid IS NULL AND s.virtualtransaction = t.virtualtransaction"
 	    "  AND (s.locktype = 'transactionid' OR s.locktype = 'relation' AND s.mode = 'AccessExclusiveLock')"
-	    " WHERE pg_catalog.starts_with(p.gid, $1) AND p.database = pg_catalog.current_database()",
-	    {catalog::as_text(psprintf("schemasync_%lld_", static_cast<long long>(subid)))});
+	    " WHERE p.gid ~ $2 AND p.database = pg_catalog.current_database()"
+	    "  AND p.owner = (SELECT pg_catalog.pg_get_userbyid(u.owner) FROM schemasync.subscription u WHERE u.subid = $3)",
+	    {catalog::as_text(psprintf("schemasync_%lld_", static_cast<long long>(subid))),
+	     catalog::as_text(psprintf("^schemasync_%lld_[0-9]{1,10}$", static_cast<long long>(subid))), catalog::as_int8(subid)});
 	for (std::uint64_t i = 0; i < rows; i++)
 		add(static_cast<TransactionId>(catalog::result_int8(i, 1)), catalog::result_boolean(i, 2),
 		    static_cast<std::uint32_t>(catalog::result_int8(i, 3)));

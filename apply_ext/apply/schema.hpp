@@ -78,6 +78,8 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
  * replica identity; explain_unsettled() then makes the refusal
  */
 void check_settled(TransactionId xid);
+/* The transaction is given up, and read again perhaps. Leaf; raises nothing. */
+void forget_unsettled();
 
 /* Whether an ERROR was that of check_settled(), and the refusal in its place. Needs no transaction. */
 bool explain_unsettled(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
@@ -154,7 +156,7 @@ void finish_created(const catalog::Subscription &subscription, Oid publisher_oid
 /* Its foreign keys, those that can be added by now. */
 void finish_foreign_keys(const catalog::Subscription &subscription, Oid publisher_oid);
 
-/* Schemas that are missing here, made without anything in them. */
+/* Schemas that are missing here, made without anything in them; what stands in the way is a WARNING. */
 void adopt_schemas(const catalog::Subscription &subscription, const char *const *names, int count);
 
 /* Of which objects adopt_definitions() is to see to: all, or what lies on some tables (the publisher's oids) and what is not known. */

@@ -241,6 +241,18 @@ pair_columns(Adoption &adoption, const state::Relation &theirs, const state::Rel
 	return pairs;
 }
 
+/* Why a generated column would get other values here than on the publisher; empty: it does not. That locales differ the preflight warns of. */
+std::string
+generated_misfit(const state::Relation &theirs, const CatalogFacts &facts)
+{
+	for (const state::Column &column : theirs.columns) {
+		merge::Operation proof;
+		if (column.generated != 0 && !merge::prove(proof, column.default_expr, true, facts) && proof.reason == Reason::LocalDrift)
+			return proof.detail;
+	}
+	return {};
+}
+
 void
 adopt_relation(Adoption &adoption, const char *text, bool may_miss)
 {
@@ -266,6 +278,10 @@ adopt_relation(Adoption &adoption, const char *text, bool may_miss)
 		if (!is_readable(adoption, unknown, script.before_rows, "table " + identity) ||
 		    !is_readable(adoption, unknown, script.after_rows, "table " + identity))
 			return;
+		if (std::string misfit = generated_misfit(theirs, facts); !misfit.empty()) {
+			adoption.misfits.push_back("table " + identity + " cannot be created: " + misfit);
+			return;
+		}
 		ensure_schema(adoption, theirs.name.schema);
 		for (const std::string &sql : script.before_rows)
 			execute(adoption, sql, role);
@@ -400,6 +416,12 @@ complete(const catalog::Subscription &subscription, Oid publisher_oid, bool fore
 			if (operation.verdict == Verdict::Forward && operation.operation != "add_foreign_key")
 				return false; /* its own rows are not copied yet */
 	for (const merge::Operation &operation : result.operations) {
+		/* an index or a constraint of which something differs here: the rows are whole without it */
+		if (operation.verdict == Verdict::Refuse && !foreign_keys)
+			pg::call([&] {
+				ereport(WARNING, (errmsg("%s: not made here", operation.change.c_str()), errdetail("%s", operation.detail.c_str()),
+				                  errhint("schemasync_diff shows it with the SQL that makes it.")));
+			});
 		if (operation.verdict != Verdict::Forward || leave_to_worker(subscription, sides, operation))
 			continue;
 		if (!foreign_keys && operation.operation == "add_foreign_key") {
@@ -481,8 +503,19 @@ adopt_schemas(const catalog::Subscription &subscription, const char *const *name
 		const Adoption adoption{
 		    .subscription = subscription, .create = true, .sync_lsn = InvalidXLogRecPtr, .table_state = ""};
 
-		for (int i = 0; i < count; i++)
-			ensure_schema(adoption, names[i]);
+		for (int i = 0; i < count; i++) {
+			const std::string schema = names[i];
+			if (OidIsValid(find_local_schema(schema)))
+				continue;
+			const std::string sql = "CREATE SCHEMA " + quote_name(schema);
+			const Execution execution = execution_of(adoption, sql, subscription.owner);
+			Executed executed = pg::call([&] { return execute_ddl(execution); });
+			if (executed.outcome != Outcome::Done)
+				pg::call([&] {
+					ereport(WARNING, (errmsg("the schema %s of the publisher is not made here", schema.c_str()),
+					                  errdetail("%s", executed.error->message), errhint("No table that is copied is in it.")));
+				});
+		}
 	});
 }
 

@@ -175,6 +175,12 @@ note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *
 }
 
 void
+forget_unsettled()
+{
+	forget_all();
+}
+
+void
 check_settled(TransactionId xid)
 {
 	if (pending.xid == xid && pending.first != nullptr)
@@ -191,7 +197,10 @@ explain_unsettled(const catalog::Subscription &subscription, const Boundary &bou
 	SchemaWork work(subscription, boundary, pending.first->lack == Lack::Explanation ? pending.first->message : "");
 	work.boundary.ordinal = ordinal_of(pending.first->lack);
 	const merge::Operation operation = explain(*pending.first);
-	work.changes.push_back(operation.change);
+	/* one decision is on all of the kind: each is told */
+	for (const Unsettled *one = pending.first; one != nullptr; one = one->next)
+		if (one->lack == pending.first->lack)
+			work.changes.push_back(explain(*one).change);
 	try {
 		Place place;
 		place.publisher_oid = pending.first->relation;

@@ -286,6 +286,7 @@ abort_local(Session *session)
 	worker::set_origin_position(InvalidXLogRecPtr, 0);
 	forget_batches(session);
 	forget_carries();
+	forget_unsettled();
 	forget_locals(session->relations->locals);
 	MemoryContextReset(session->relations->locals->batch);
 	MemoryContextReset(session->relations->locals->row);

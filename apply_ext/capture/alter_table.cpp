@@ -105,6 +105,10 @@ append_casts(StringInfo elements, const ObjectAddress *column)
 			continue;
 		appendStringInfo(elements, "%s%u", first ? "" : ",", form->castsource);
 		first = false;
+		/* it takes arrays there too */
+		Oid array = form->casttarget == element || form->casttarget == targets[3] ? get_array_type(form->castsource) : InvalidOid;
+		if (OidIsValid(array))
+			appendStringInfo(elements, ",%u", array);
 	}
 	systable_endscan(scan);
 	table_close(casts, AccessShareLock);

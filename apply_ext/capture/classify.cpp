@@ -236,6 +236,9 @@ Classifier::merge_one(Oid oid, const Sides &sides)
 	merge::Result result = merge::merge_relation(input, command_, policy, &facts_);
 	for (const merge::Operation &operation : result.operations)
 		add(operation, oid);
+	/* as one command is judged: a later one of the transaction may give it another */
+	if (result.identity_lost)
+		add(merge::lost_identity(sides.name), oid);
 }
 
 void

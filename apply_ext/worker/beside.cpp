@@ -166,8 +166,8 @@ has_prepared(std::int64_t subid)
 	begin();
 	catalog::Internal internal = catalog::begin_internal();
 	catalog::run("SELECT count(*) FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
-	             " AND pg_catalog.starts_with(gid, $1)",
-	             {catalog::as_text(psprintf("schemasync_%lld_", static_cast<long long>(subid)))});
+	             " AND gid ~ $1 AND owner = (SELECT pg_catalog.pg_get_userbyid(s.owner) FROM schemasync.subscription s WHERE s.subid = $2)",
+	             {catalog::as_text(psprintf("^schemasync_%lld_[0-9]{1,10}$", static_cast<long long>(subid))), catalog::as_int8(subid)});
 	bool found = catalog::result_int8(0, 1) > 0;
 	catalog::end_internal(internal);
 	commit();

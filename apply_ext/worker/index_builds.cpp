@@ -4,6 +4,7 @@
 
 #include "apply_ext/catalog/index_build.hpp"
 #include "apply_ext/worker/index_builds.hpp"
+#include "apply_ext/worker/progress.hpp"
 #include "apply_ext/worker/slots.hpp"
 #include "pg/compat.hpp"
 
@@ -154,6 +155,9 @@ give_way_to_build(apply::Session *session)
 	bool stood = false;
 
 	session->index_turn = false;
+	/* a publisher whose commits wait for this server is not kept waiting for an index */
+	if (session->upstream.is_awaited)
+		return;
 	for (;;) {
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -167,6 +171,9 @@ give_way_to_build(apply::Session *session)
 			break;
 		if (!stood) {
 			set_state(State::WaitingLock);
+			(void) advance_idle(&session->progress, Haste::Now);
+			flush_commits(&session->progress);
+			send_feedback(&session->progress, &session->upstream, true, true, false);
 			ereport(LOG, (errmsg("subscription \"%s\" waits for the build of an index that changes of its table have ended %d times or more",
 			                     session->subscription->name, patience)));
 		}
@@ -188,6 +195,7 @@ give_way_to_build(apply::Session *session)
 		                 pg::compat::wait_event("SchemasyncIndexTurn"));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
+		send_feedback(&session->progress, &session->upstream, true, false, false);
 	}
 	if (stood)
 		set_state(State::Streaming);

@@ -137,6 +137,14 @@ Result merge_type(const state::Type *base, const state::Type *theirs, const stat
 Result merge_schema(const state::Schema *base, const state::Schema &theirs, bool exists, const Policy &policy,
                     bool base_exists = true);
 
+/*
+ * Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is proven.
+ *
+ * values: rows get what it computes here, so that the locale of the database counts too
+ */
+bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
+           const LocalFacts &facts, bool values = false);
+
 /* A rewrite of which rows were decoded but that no marker explained: the refusal for the caller to report at
  * commit. */
 Operation unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite);

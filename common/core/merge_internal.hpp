@@ -227,14 +227,7 @@ state::Name local_name(const state::TypeRef &type, const LocalFacts &facts);
 
 /* Several expressions that are read together (of an index, an exclusion constraint) as one text. */
 std::optional<state::Expression> in_parentheses(std::optional<state::Expression> expressions);
-/*
- * Refuses the operation when an object in the expression is missing or (when `exact`) differs. Whether it is proven.
- *
- * values: rows get what it computes here, so that the locale of the database counts too
- */
-bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact,
-           const LocalFacts &facts, bool values = false);
-/* The same for a type and a collation: both there, and what they claim to be. */
+/* As prove(), for a type and a collation: both there, and what they claim to be. */
 bool prove_type(Operation &operation, const state::TypeRef &type, std::string_view collation,
                 const LocalFacts &facts);
 

@@ -209,8 +209,8 @@ RelationMerge::drop()
 	/* those of the tables that are at work before this one are gone already, until this refusal takes it back */
 	if (policy_.drop_table == Choice::Refuse && released)
 		for (const DroppedObject &object : command_.dropped)
-			if (std::string statement = drop_foreign(object, *base_); !statement.empty())
-				operation.sql.push_back(statement);
+			if (std::string before = drop_foreign(object, *base_); !before.empty())
+				operation.sql.push_back(before);
 	if (policy_.drop_table == Choice::Refuse)
 		return refuse_by_policy(operation, statement, "The subscription has drop_table = refuse.");
 	if (!released)

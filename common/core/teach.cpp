@@ -11,6 +11,8 @@
 namespace schemasync::merge {
 namespace {
 
+/* As prove() begins. */
+constexpr std::string_view default_collation = "The collation default,";
 constexpr std::string_view resume = "SELECT schemasync_resume('{subscription}');";
 
 std::string
@@ -85,6 +87,10 @@ steps(const Operation &operation, std::string_view table)
 		return {"Drop or rewrite the objects that are named; they are made again as you like afterwards.",
 		        std::string(resume)};
 	case Reason::LocalDrift:
+		if (operation.detail.starts_with(default_collation))
+			return {"The locale of a database does not change. Make the change by hand, and write the publisher's values where they "
+			        "differ and the column takes them.",
+			        std::string(resume), with_carry()};
 		return {"Bring the subscriber's object to the publisher's state by hand.", std::string(resume),
 		        with_resync(table)};
 	case Reason::MissingObject:

@@ -148,7 +148,8 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	bool given = hint != nullptr && hint->given && !harmless;
 	bool rows = has_rows();
 	/* values that a USING changed, or that an unseen command may have changed */
-	bool values_known = !given && (command_.captured || !rewritten());
+	bool own_cast = retyped && !given && has_own_cast(base.type, theirs.type, hint);
+	bool values_known = !given && !own_cast && (command_.captured || !rewritten());
 	const state::Column &ours = *local.column;
 	std::string action =
 	    "TYPE " + type_sql(theirs.type) + (theirs.collation.empty() ? "" : " COLLATE " + theirs.collation);
@@ -215,11 +216,12 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 		effect = conversion(base.type, theirs.type, facts_);
 		if (effect.effect == Effect::Unknown)
 			effect = into_domain(base.type, theirs.type, hint, effect);
-		if (effect.effect != Effect::Unknown && has_own_cast(base.type, theirs.type, hint))
+		if (own_cast)
 			effect = {Effect::Unknown, {}, "there is a cast from " + base.type.sql + " to " + theirs.type.sql +
 			                                   " that somebody made, on the publisher or here"};
 		/* its own rows show that the stored values are what they were */
-		if (effect.effect == Effect::Unknown && !rewritten() && theirs_->relkind != 'p')
+		bool proves = !own_cast && (theirs.type.builtin || facts_.type_kind(theirs.type.schema, theirs.type.name) != 'd');
+		if (effect.effect == Effect::Unknown && proves && !rewritten() && theirs_->relkind != 'p')
 			effect.effect = Effect::Coercible;
 		else if (!command_.captured && effect.effect != Effect::Unknown && rewritten())
 			effect = {Effect::Unknown, {}, "no event trigger recorded whether there was a USING clause"};
@@ -323,9 +325,10 @@ bool
 RelationMerge::has_own_cast(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint) const
 {
 	if (hint != nullptr && !hint->casts.empty()) {
-		/* the oids are those of types at the bottom */
-		const bool is_bottom = from.builtin && from.element.empty() && !from.name.starts_with('_');
-		if (!is_bottom || std::find(hint->casts.begin(), hint->casts.end(), from.oid) != hint->casts.end())
+		/* what is below a domain the oids tell, and not the domain */
+		const state::Name name = local_name(from, facts_);
+		const char kind = from.builtin || !from.element.empty() ? 'b' : facts_.type_kind(name.schema, name.name);
+		if (kind == 0 || kind == 'd' || std::find(hint->casts.begin(), hint->casts.end(), from.oid) != hint->casts.end())
 			return true;
 	}
 	return facts_.own_cast(from, to);

@@ -197,6 +197,9 @@ TypeMerge::drop()
 	Operation &operation = add(Op::DropType, "type " + shown() + " was dropped");
 	if (ours_ == nullptr)
 		return satisfy(operation, "The subscriber has no such type.");
+	/* a type that is finished here was never the publisher's */
+	if (is_shell(*base_))
+		return ignore(operation, "It was a shell, of which nothing was made here.");
 	std::vector<std::string> standing;
 	for (const Dependent &dependent : facts_.type_dependents(name_.schema, name_.name))
 		standing.push_back(dependent.type + " " + dependent.identity);

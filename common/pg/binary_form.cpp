@@ -79,6 +79,7 @@ bool
 has_portable_binary(Oid typid)
 {
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	typid = getBaseType(typid);
 	if (is_name_of_object(typid) || !has_send_function(typid))
 		return false;

@@ -188,22 +188,33 @@ $pub->safe_psql('other', q{
 	CREATE TABLE words (id int PRIMARY KEY, v text UNIQUE, p mine.pair, m mine.mood);
 	INSERT INTO words VALUES (1, U&'\00e9', '(l,r)', 'ok');
 	CREATE INDEX words_upper ON words (upper(v));
-	CREATE TABLE refers (id int REFERENCES words)});
+	CREATE TABLE refers (id int REFERENCES words);
+	CREATE FUNCTION mine.f(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+	CREATE FUNCTION mine.g(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+	CREATE TABLE made (id int PRIMARY KEY, v text, w text GENERATED ALWAYS AS (mine.f(v)) STORED);
+	CREATE TABLE mine.indexed (id int PRIMARY KEY, v text);
+	CREATE INDEX by_g ON mine.indexed (mine.g(v))});
 $sub->safe_psql('other', q{
+	CREATE FUNCTION mine.f(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT 1 || $1';
+	CREATE FUNCTION mine.g(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT 1 || $1';
 	ALTER TYPE mine.pair RENAME ATTRIBUTE x TO z; ALTER TYPE mine.pair RENAME ATTRIBUTE y TO x; ALTER TYPE mine.pair RENAME ATTRIBUTE z TO y;
 	CREATE TYPE mine.other AS ENUM ('ok', 'sad'); DROP TYPE mine.mood; ALTER TYPE mine.other RENAME TO mood;});
 create_subscription($pub, $sub, 'other', dbname => 'other', wait => 0, args => q{schema_changes => 'refuse'});
 $sub->poll_query_until('other', q{SELECT last_error ~ 'do not fit' FROM schemasync_subscriptions}) or die 'types that do not fit are taken';
 like($sub->safe_psql('other', q{SELECT last_error || coalesce((SELECT string_agg(detail, '') FROM schemasync_errors), '') FROM schemasync_subscriptions}),
-	qr/mine\.pair does not fit: [^\n]*the attribute x differs.*mine\.mood does not fit: [^\n]*the label 'ok' is missing or stands elsewhere/s, 'types that are others here are named');
+	qr/mine\.pair does not fit: [^\n]*the attribute x differs.*mine\.mood does not fit: [^\n]*the label 'ok' is missing or stands elsewhere.*public\.made cannot be created: The function mine\.f\(pg_catalog\.text\)/s, 'types that are others here are named');
 $sub->safe_psql('other', q{
 	SELECT schemasync_drop_subscription('other');
+	CREATE OR REPLACE FUNCTION mine.f(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1';
 	ALTER TYPE mine.pair RENAME ATTRIBUTE x TO z; ALTER TYPE mine.pair RENAME ATTRIBUTE y TO x; ALTER TYPE mine.pair RENAME ATTRIBUTE z TO y;
 	CREATE TYPE mine.other AS ENUM ('sad', 'own', 'ok'); DROP TYPE mine.mood; ALTER TYPE mine.other RENAME TO mood;});
 create_subscription($pub, $sub, 'other', dbname => 'other', args => q{schema_changes => 'refuse'});
 compare_tables($pub, $sub, 'with schema_changes = refuse', '^public\.', 'other');
 compare_catalogs($pub, $sub, 'keys come with the copy, with schema_changes = refuse', '^public\.', 'other');
 $sub->safe_psql('other', q{SELECT schemasync_alter_subscription('other', schema_changes => 'forward')});
+is($sub->safe_psql('other', q{SELECT to_regclass('mine.by_g') IS NULL, (SELECT count(*) FROM schemasync_diff('other') d WHERE d::text ~ 'by_g')}), 't|1',
+	'an index over a function that is another one here is left out, and the diff shows it');
+ok($sub->log_contains(qr/WARNING: .*by_g.*not made here/), '... as the log does');
 $pub->safe_psql('other', q{CREATE INDEX words_lower ON words (lower(v)); ALTER TABLE words ADD CHECK (upper(v) <> 'no')});
 wait_applied($pub, $sub, 'other', 'other');
 compare_catalogs($pub, $sub, 'the locale does not count where rows get no value by it', '^public\.', 'other');

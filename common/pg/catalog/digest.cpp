@@ -145,6 +145,7 @@ void
 add_nested(StringInfo out, Oid typid)
 {
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	typid = strip_array(typid);
 	if (!is_built_in(typid))
 		add(out, digest_type(typid));
@@ -248,19 +249,12 @@ digest_type(Oid typid)
 	return finish(&out);
 }
 
-/* The cast by a function that was made in this database; InvalidOid: the server's own ways are taken. */
 static Oid
-find_own_cast(Oid source, Oid target)
+own_cast_function(Oid source, Oid target)
 {
 	Oid function = InvalidOid;
-	Oid source_element = get_element_type(getBaseType(source)), target_element = get_element_type(getBaseType(target));
-
-	/* of arrays the elements are cast */
-	if (OidIsValid(source_element) && OidIsValid(target_element)) {
-		source = source_element;
-		target = target_element;
-	}
 	HeapTuple tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(getBaseType(source)), ObjectIdGetDatum(getBaseType(target)));
+
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	auto *form = reinterpret_cast<Form_pg_cast>(GETSTRUCT(tuple));
@@ -270,11 +264,24 @@ find_own_cast(Oid source, Oid target)
 	return function;
 }
 
+/* The cast by a function that was made in this database; InvalidOid: the server's own ways are taken. */
+static Oid
+find_own_cast(Oid source, Oid target)
+{
+	Oid function = own_cast_function(source, target);
+	Oid source_element = get_element_type(getBaseType(source)), target_element = get_element_type(getBaseType(target));
+
+	/* without one of the arrays their elements are cast */
+	if (!OidIsValid(function) && OidIsValid(source_element) && OidIsValid(target_element))
+		function = own_cast_function(source_element, target_element);
+	return function;
+}
+
 char *
 digest_cast(Oid source, Oid target)
 {
 	StringInfoData out;
-	Oid function = find_own_cast(source, target);
+	Oid function = OidIsValid(source) ? find_own_cast(source, target) : InvalidOid;
 
 	initStringInfo(&out);
 	if (OidIsValid(function)) {
@@ -290,12 +297,14 @@ is_own_cast(Oid source, Oid target)
 	return OidIsValid(find_own_cast(source, target));
 }
 
-/* "en_US.UTF-8" and "en_us.utf8" are one locale. */
+/* "en_US.UTF-8", "en_us.utf8" and, of ICU, "en-US" are one locale, and so are "C" and "POSIX". */
 static void
 add_locale(StringInfo out, const char *name)
 {
+	if (name != nullptr && pg_strcasecmp(name, "posix") == 0)
+		name = "c";
 	for (; name != nullptr && *name != '\0'; name++)
-		if (*name != '-')
+		if (*name != '-' && *name != '_')
 			appendStringInfoChar(out, static_cast<char>(pg_tolower(static_cast<unsigned char>(*name))));
 	add(out, nullptr);
 }
@@ -312,8 +321,12 @@ digest_database_locale()
 	HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	if (!HeapTupleIsValid(tuple))
 		return finish(&out);
-	appendStringInfoChar(&out, reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple))->datlocprovider);
+	char provider = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple))->datlocprovider;
+	appendStringInfoChar(&out, provider);
 	for (int attnum : locale_columns) {
+		/* of another provider they are for what the server leaves to the C library, which is little */
+		if (provider != COLLPROVIDER_LIBC)
+			break;
 		Datum value = SysCacheGetAttr(DATABASEOID, tuple, static_cast<AttrNumber>(attnum), &isnull);
 		add_locale(&out, isnull ? nullptr : TextDatumGetCString(value));
 	}

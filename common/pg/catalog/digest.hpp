@@ -22,7 +22,8 @@ char *digest_operator(Oid opno);
 char *digest_type(Oid typid);
 /* Of the database's own for DEFAULT_COLLATION_OID. */
 char *digest_collation(Oid collation);
-/* What takes a value from one type to the other: a cast made in the database, by a function; otherwise what the server does. */
+/* What takes a value from one type to the other: a cast made in the database, by a function; otherwise what the server does.
+ * InvalidOid for source: by the text of the value. */
 char *digest_cast(Oid source, Oid target);
 /* Whether there is such a cast. */
 bool is_own_cast(Oid source, Oid target);

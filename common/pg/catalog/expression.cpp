@@ -74,25 +74,36 @@ note_reference(Analysis *analysis, const char *kind, const char *name, const cha
  * Whether the result depends on the locale of texts: upper and lower case, the order, classes of characters. Of a function that is not built
  * in nobody can tell. That two texts are equal does not depend on it.
  */
-bool
-depends_on_locale(HeapTuple tuple, Oid function)
+void
+note_locale(Analysis *analysis, HeapTuple tuple, Oid function)
 {
-	constexpr const char *prefixes[] = {"lower",     "upper",     "initcap",   "casefold",    "texticlike",  "texticnlike", "nameiclike",
-	                                    "nameicnlike", "text_lt",   "text_le",   "text_gt",     "text_ge",     "text_larger", "text_smaller",
-	                                    "bpcharlt",  "bpcharle",  "bpchargt",  "bpcharge",    "bpchar_larger", "bpchar_smaller",
-	                                    "bttextcmp", "bpcharcmp", "regexp_",   "to_tsvector", "to_tsquery"};
+	constexpr const char *names[] = {
+	    "lower",          "upper",     "initcap",     "casefold",   "text_lt",        "text_le",        "text_gt",      "text_ge",
+	    "text_larger",    "text_smaller", "bttextcmp", "bpcharlt",  "bpcharle",       "bpchargt",       "bpcharge",     "bpchar_larger",
+	    "bpchar_smaller", "bpcharcmp", "namelttext",  "nameletext", "namegttext",     "namegetext",     "textltname",   "textlename",
+	    "textgtname",     "textgename", "btnametextcmp", "bttextnamecmp", "array_lt", "array_le",       "array_gt",     "array_ge",
+	    "array_larger",   "array_smaller", "btarraycmp", "record_lt", "record_le",    "record_gt",      "record_ge",    "btrecordcmp",
+	    "range_lt",       "range_le",  "range_gt",    "range_ge",   "range_cmp",      "width_bucket_array"};
+	constexpr const char *prefixes[] = {"texticlike", "texticnlike", "nameiclike", "nameicnlike", "regexp_", "array_sort"};
+	constexpr const char *parts[] = {"regex", "to_tsvector", "to_tsquery", "ts_headline"};
 	bool isnull = true;
 
-	if (!is_built_in(function))
-		return true;
+	if (!is_built_in(function)) {
+		analysis->of_locale = true;
+		return;
+	}
 	Datum value = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
 	if (isnull)
-		return false;
+		return;
 	const char *source = TextDatumGetCString(value);
+	for (const char *name : names)
+		analysis->of_locale = analysis->of_locale || strcmp(source, name) == 0;
 	for (const char *prefix : prefixes)
-		if (strncmp(source, prefix, strlen(prefix)) == 0)
-			return true;
-	return strstr(source, "regex") != nullptr;
+		analysis->of_locale = analysis->of_locale || strncmp(source, prefix, strlen(prefix)) == 0;
+	for (const char *part : parts)
+		analysis->of_locale = analysis->of_locale || strstr(source, part) != nullptr;
+	/* of json, which has no collation, too */
+	analysis->of_default = analysis->of_default || strstr(source, "_to_tsvector") != nullptr;
 }
 
 void
@@ -105,7 +116,7 @@ note_function(Analysis *analysis, Oid function)
 		return;
 	}
 	note_volatility(analysis, reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->provolatile);
-	analysis->of_locale = analysis->of_locale || depends_on_locale(tuple, function);
+	note_locale(analysis, tuple, function);
 	ReleaseSysCache(tuple);
 	if (!is_built_in(function))
 		note_reference(analysis, "function", format_procedure_qualified(function), digest_function(function));
@@ -138,9 +149,7 @@ note_type(Analysis *analysis, Oid typid)
 void
 note_collation(Analysis *analysis, Oid collation)
 {
-	if (collation == DEFAULT_COLLATION_OID)
-		analysis->of_default = true;
-	else if (OidIsValid(collation) && !is_built_in(collation))
+	if (OidIsValid(collation) && !is_built_in(collation))
 		note_reference(analysis, "collation", collation_name(collation), digest_collation(collation));
 }
 
@@ -215,11 +224,10 @@ note_comparison(Analysis *analysis, Oid typid)
 
 /* A cast that is written out may be another one in the other database, or none. */
 void
-note_cast(Analysis *analysis, Oid source, Oid target)
+note_cast(Analysis *analysis, Oid source, Oid target, const char *digest)
 {
-	source = getBaseType(source);
-	target = getBaseType(target);
-	note_reference(analysis, "cast", psprintf("%s AS %s", type_sql(source, -1), type_sql(target, -1)), digest_cast(source, target));
+	note_reference(analysis, "cast", psprintf("%s AS %s", type_sql(getBaseType(source), -1), type_sql(getBaseType(target), -1)),
+	               digest);
 }
 
 void
@@ -227,8 +235,13 @@ note_function_call(Analysis *analysis, const FuncExpr *call)
 {
 	bool is_cast = call->funcformat == COERCE_EXPLICIT_CAST || call->funcformat == COERCE_IMPLICIT_CAST;
 
-	if (is_cast && call->args != NIL && !is_built_in(call->funcid))
-		note_cast(analysis, exprType(static_cast<Node *>(linitial(call->args))), call->funcresulttype);
+	if (!is_cast || call->args == NIL)
+		return;
+	Oid source = exprType(static_cast<Node *>(linitial(call->args)));
+	/* a cast that was made here may be by a function of the server */
+	if (is_built_in(call->funcid) && !is_own_cast(source, call->funcresulttype))
+		return;
+	note_cast(analysis, source, call->funcresulttype, digest_cast(source, call->funcresulttype));
 }
 
 /* The nodes that mean something besides the functions that the server finds in them; false: an unknown one. */
@@ -252,7 +265,8 @@ note_node(Analysis *analysis, Node *node)
 		break;
 	case T_CoerceViaIO: {
 		auto *cast = reinterpret_cast<CoerceViaIO *>(node);
-		note_cast(analysis, exprType(reinterpret_cast<Node *>(cast->arg)), cast->resulttype);
+		/* by the text of the value, whatever cast was made since: read again it would be that cast */
+		note_cast(analysis, exprType(reinterpret_cast<Node *>(cast->arg)), cast->resulttype, digest_cast(InvalidOid, InvalidOid));
 		break;
 	}
 	case T_CoerceToDomain:
@@ -333,6 +347,7 @@ analyse(Node *node, void *context)
 		note_type(analysis, exprType(node));
 		note_collation(analysis, exprCollation(node));
 		note_collation(analysis, exprInputCollation(node));
+		analysis->of_default = analysis->of_default || exprInputCollation(node) == DEFAULT_COLLATION_OID;
 	}
 	if (IsA(node, Query) || IsA(node, SubLink) || IsA(node, SubPlan))
 		return false;
