@@ -274,6 +274,9 @@ read_command(const Node &node)
 		                              hint["attnum"].as_number<AttrNumber>(1, 1664),
 		                              hint.boolean("given", true), read_expression(hint, "expr"), std::move(casts)});
 	});
+	node.each("defaults", [&](const Node &hint) {
+		result.set_defaults.push_back({hint.number<Oid>("relation"), hint["attnum"].as_number<AttrNumber>(1, 1664)});
+	});
 	node.each("rewrites", [&](const Node &hint) {
 		result.rewrites.push_back({hint.number<Oid>("relation"), hint.number<int>("reason", 0),
 		                           hint.number<std::int64_t>("rows", 0), hint.boolean("carried", false)});
