@@ -72,12 +72,15 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
                        const Boundary &boundary, Session *session = nullptr);
 
 /*
- * To be called at the end of a publisher's transaction, before the local commit. Leaf.
+ * To be called at the end of a publisher's transaction, when its rows are written, before the local commit. Where has_unsettled(), it needs a
+ * transaction and a snapshot. Leaf.
  *
- * errors: when rows of a rewritten table went by in it and no marker said why, or a table is left without a
- * replica identity; explain_unsettled() then makes the refusal
+ * returns: whether it ran SQL of a decision: the local schema may have changed
+ * errors:  when rows of a rewritten table went by in it and no marker said why, or a table is left without a
+ * replica identity, and nobody has decided about it; explain_unsettled() then makes the refusal
  */
-void check_settled(TransactionId xid);
+bool check_settled(const catalog::Subscription &subscription, const Boundary &boundary);
+bool has_unsettled(TransactionId xid);
 /* The transaction is given up, and read again perhaps. Leaf; raises nothing. */
 void forget_unsettled();
 

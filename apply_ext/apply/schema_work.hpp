@@ -144,7 +144,7 @@ bool on_rewrite(SchemaWork &work);
 void forget_rewrite(TransactionId xid, Oid relation);
 /*
  * Whether a command left a table without a replica identity that had one: refused at the end of the transaction unless another command
- * gives it one or drops it (theirs: nullptr).
+ * gives it one, drops it or takes it out of the publications (theirs: nullptr).
  */
 void note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs, bool lost);
 

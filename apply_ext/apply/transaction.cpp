@@ -78,6 +78,31 @@ save_caught_up(Session *session, XLogRecPtr end_lsn)
 	drop_snapshot(session->relations->locals);
 }
 
+/* What the publisher's transaction leaves open is refused, or done as a person decided about it. */
+void
+settle(Session *session)
+{
+	const RemoteTransaction *remote = &session->remote;
+	LocalRelations *locals = session->relations->locals;
+	bool open = has_unsettled(remote->xid);
+
+	if (open) {
+		need_local(session);
+		flush_rows(session);
+		close_locals(locals);
+		need_snapshot(locals);
+	}
+	const Boundary boundary{remote->final_lsn, remote->commit_time, remote->xid, remote->ordinal,
+	                        session->catch_up.active ? Pass::CatchUp : Pass::Stream, remote->prepares};
+	bool changed = check_settled(*session->subscription, boundary);
+	if (open)
+		drop_snapshot(locals);
+	if (!changed)
+		return;
+	forget_mappings(session->relations);
+	session->group.ends = session->beside.look = session->index_look = session->index_turn = true;
+}
+
 /* Everything is written and closed; the transaction can end. */
 void
 finish_rows(Session *session)
@@ -161,7 +186,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 	if (!session->remote.active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher committed a transaction that it had not begun")));
-	check_settled(session->remote.xid);
+	settle(session);
 	if (session->remote.skipped) {
 		need_local(session);
 		forget_skip(session);
@@ -211,7 +236,7 @@ commit_group(Session *session)
 void
 prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
-	check_settled(session->remote.xid);
+	settle(session);
 	need_local(session);
 	finish_rows(session);
 	note_prepared(session->remote.xid, session->group.ends || session->remote.ordinal > 0);

@@ -533,7 +533,8 @@ run(Session *session)
 		if (error != nullptr)
 			pg::call([&] { apply::explain_wait(session->subscription->subid, error); });
 		const apply::RemoteTransaction &remote = session->remote;
-		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal,
+		                               session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
 		if (error != nullptr && (apply::explain_unsettled(*session->subscription, boundary, error, &refused) ||
 		                         explain_identity(session, error, &refused)))
 			error = nullptr;

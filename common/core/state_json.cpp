@@ -183,6 +183,7 @@ read_relation(const Node &node)
 	result.fingerprint = node.text("fingerprint", "");
 	result.filenode = node.number<std::uint32_t>("filenode", 0);
 	result.created_here = node.boolean("created_here", false);
+	result.inserts_only = node.boolean("inserts_only", false);
 	check_columns(node, result);
 	return result;
 }
