@@ -88,6 +88,7 @@ bring_up(const catalog::Subscription *subscription)
 	if (strcmp(subscription->state, "init") != 0)
 		return subscription;
 	set_state(State::Copying);
+	apply::load_prepared(subscription->subid);
 	initial_copy(*subscription);
 	const catalog::Subscription *loaded = load(subscription->subid);
 	if (loaded == nullptr)
@@ -531,7 +532,7 @@ run(Session *session)
 			refused = raised;
 		}
 		if (error != nullptr)
-			pg::call([&] { apply::explain_wait(session->subscription->subid, error); });
+			pg::call([&] { apply::explain_wait(error); });
 		const apply::RemoteTransaction &remote = session->remote;
 		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal,
 		                               session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
@@ -570,7 +571,10 @@ schemasync_apply_main(Datum argument)
 			});
 		} catch (const pg::Error &raised) {
 			ErrorData *error = raised.data;
-			pg::call([&] { worker::fail_worker(error, nullptr); });
+			pg::call([&] {
+				apply::explain_wait(error);
+				worker::fail_worker(error, nullptr);
+			});
 		}
 		worker::begin_beside(session);
 		session->index_look = true;
