@@ -89,6 +89,22 @@ bool explain_unsettled(const catalog::Subscription &subscription, const Boundary
                        Refused *refused);
 
 /*
+ * After a PREPARE: remembers what it found the same here and did not write itself, in a transaction of its own. forget_postponed(), when the
+ * transaction is given up, raises nothing. Leaves.
+ */
+void save_postponed(std::int64_t subid);
+void forget_postponed();
+
+/*
+ * A label of an enum cannot be used before its transaction has committed. On the publisher it had; here it is in one transaction with the row
+ * that has it where the state before that row was the first to tell of it. The label is then added by itself, and the transaction tried again,
+ * which finds it there. has_new_labels(): whether the transaction at work added some. Leaves.
+ */
+bool has_new_labels();
+void commit_new_labels(const catalog::Subscription &subscription);
+void forget_new_labels();
+
+/*
  * After an ERROR with worker::waits_for_copy and the abort of its transaction: says again, in a transaction of its own, which tables
  * that transaction had put on the list of those to be copied. Leaf.
  */

@@ -187,6 +187,9 @@ void record_ignored(SchemaWork &work);
 /* type, identity: of an object; why: one sentence */
 void record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why);
 
+/* A statement gave an enum a label: see has_new_labels(). Leaf. */
+void note_label(const char *sql, Oid run_as);
+
 // ---- schema_definition.cpp ----
 
 /* Whether the option ddl_classes names the class, of the table that the object is of (its oid on the publisher) or of the subscription. */

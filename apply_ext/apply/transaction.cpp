@@ -148,6 +148,7 @@ begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, Tr
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher began a transaction within another")));
 	forget_carries();
+	forget_new_labels();
 	*remote = {};
 	/* it belongs to the stream proper, which goes on there */
 	if (session->catch_up.active && final_lsn >= session->catch_up.until) {
@@ -249,6 +250,8 @@ prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 	CommitTransactionCommand();
 	pg::at_point("after_prepare");
 	report_done(session, end_lsn, prepare_time, 0);
+	save_postponed(session->subscription->subid);
+	MemoryContextSwitchTo(session->message);
 	if (session->remote.skipped)
 		forget_skip_apart(session);
 	session->remote.active = false;
@@ -312,6 +315,7 @@ abort_local(Session *session)
 	forget_batches(session);
 	forget_carries();
 	forget_unsettled();
+	forget_postponed();
 	forget_locals(session->relations->locals);
 	MemoryContextReset(session->relations->locals->batch);
 	MemoryContextReset(session->relations->locals->row);

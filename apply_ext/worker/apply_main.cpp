@@ -442,6 +442,17 @@ goes_on(Session *session, const ErrorData *error)
 		wait_for_copies(session);
 		return true;
 	}
+	if (error != nullptr && error->sqlerrcode == ERRCODE_UNSAFE_NEW_ENUM_VALUE_USAGE && apply::has_new_labels()) {
+		apply::abort_local(session);
+		close_stream(session);
+		MemoryContextReset(session->error);
+		ErrorData *failed = pg::run_protected(
+		    [](void *subscription) { apply::commit_new_labels(*static_cast<const catalog::Subscription *>(subscription)); },
+		    const_cast<catalog::Subscription *>(session->subscription));
+		if (failed != nullptr)
+			fail_worker(failed, nullptr);
+		return true;
+	}
 	if (!group && !session->wants_text)
 		return false;
 	ereport(LOG, (errmsg("subscription \"%s\" begins its stream again: %s", session->subscription->name,
