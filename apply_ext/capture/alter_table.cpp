@@ -48,10 +48,13 @@ names_lost_column(Node *node, void *context)
 
 /* What the server made of the USING expression: it casts the result to the column's new type, and that cast
  * counts for the volatility. Deparsed it does not show. NULL where there is no such column or cast (any
- * more). */
+ * more), or the expression names one that is gone. */
 Node *
 coerce_to_column(Node *expression, const ObjectAddress *column)
 {
+	Oid relid = column->objectId;
+	if (expression == nullptr || names_lost_column(expression, &relid))
+		return nullptr;
 	HeapTuple tuple = SearchSysCacheAttNum(column->objectId, static_cast<int16>(column->objectSubId));
 
 	if (!HeapTupleIsValid(tuple))
@@ -116,8 +119,8 @@ append_casts(StringInfo elements, const ObjectAddress *column)
 }
 
 /*
- * A cast to the domain that the column has now, of a value of the type below it: it names the domain and all that its checks call. What the
- * column was before is not known any more, and the states tell it.
+ * A cast to the domain that the column has now, or to that of its elements, of a value of the type below it: it names the domain and all that
+ * its checks call. What the column was before is not known any more, and the states tell it.
  */
 Node *
 domain_cast(const ObjectAddress *column)
@@ -125,6 +128,8 @@ domain_cast(const ObjectAddress *column)
 	Oid type = type_of_column(column);
 	int32 typmod = -1;
 
+	if (Oid element = OidIsValid(type) ? get_element_type(type) : InvalidOid; OidIsValid(element))
+		type = element;
 	if (!OidIsValid(type) || get_typtype(type) != TYPTYPE_DOMAIN)
 		return nullptr;
 	Oid below = getBaseTypeAndTypmod(type, &typmod);
@@ -137,20 +142,16 @@ domain_cast(const ObjectAddress *column)
 	return reinterpret_cast<Node *>(cast);
 }
 
+/* expression: null when there is none, or it cannot be read */
 void
 append_using_expression(StringInfo elements, Node *expression, const ObjectAddress *column)
 {
-	Oid relid = column->objectId;
-	Node *coerced = nullptr;
-
-	if (expression != nullptr && !names_lost_column(expression, &relid))
-		coerced = coerce_to_column(expression, column);
-	if (coerced == nullptr) {
+	if (expression == nullptr) {
 		appendStringInfoString(elements, "null");
 		return;
 	}
 	int nest_level = pg::catalog::begin_pinned_settings();
-	pg::catalog::append_expression(elements, coerced, relid);
+	pg::catalog::append_expression(elements, expression, column->objectId);
 	pg::catalog::end_pinned_settings(nest_level);
 }
 
@@ -187,7 +188,7 @@ append_using_hint(StringInfo elements, const AlterTableCmd *subcommand, const Ob
 	appendStringInfo(elements, "{\"relid\":%u,\"attnum\":%d,\"given\":%s,\"expr\":", column->objectId,
 	                 column->objectSubId, given ? "true" : "false");
 	/* parse analysis left the expression in cooked_default */
-	append_using_expression(elements, given ? definition->cooked_default : domain_cast(column), column);
+	append_using_expression(elements, given ? coerce_to_column(definition->cooked_default, column) : domain_cast(column), column);
 	if (!given)
 		append_casts(elements, column);
 	appendStringInfoString(elements, "},");

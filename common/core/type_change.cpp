@@ -368,9 +368,11 @@ Conversion
 RelationMerge::into_domain(const state::TypeRef &from, const state::TypeRef &to, const UsingHint *hint,
                            Conversion unknown) const
 {
-	auto below = below_domain(to, facts_);
-	if (!below && !to.builtin) {
-		state::Name name = local_name(to, facts_);
+	/* of an array, that of its elements */
+	const state::TypeRef &domain = to.element.empty() ? to : to.element[0];
+	auto below = below_domain(domain, facts_);
+	if (!below && !domain.builtin) {
+		state::Name name = local_name(domain, facts_);
 		below = facts_.domain_base(name.schema, name.name);
 		/* the oid of another type is the subscriber's */
 		if (below && !below->builtin)
@@ -380,8 +382,12 @@ RelationMerge::into_domain(const state::TypeRef &from, const state::TypeRef &to,
 		return unknown;
 	Operation proof;
 	if (!merge::prove(proof, hint->expr, true, facts_))
-		return {Effect::Unknown, {}, "of the domain " + sql::shown(to.schema, to.name) + ": " + proof.detail};
-	return conversion(from, *below, facts_);
+		return {Effect::Unknown, {}, "of the domain " + sql::shown(domain.schema, domain.name) + ": " + proof.detail};
+	if (&domain == &to)
+		return conversion(from, *below, facts_);
+	state::TypeRef array;
+	array.element = {*below};
+	return conversion(from, array, facts_);
 }
 
 /* The rows come with their new values: the old ones need not survive the change. */

@@ -30,6 +30,9 @@ my %changes = (
 	reduce_scale => ['CREATE TABLE %s (id int PRIMARY KEY, a int, b numeric(12,6)); INSERT INTO %s VALUES (1, 1, 1.235), (2, 1, 2.2250001)', undef,
 		'ALTER TABLE %s ALTER b TYPE numeric(10,2)', 'UPDATE %s SET b = 3.145 WHERE id = 1'],
 	int_to_text => [undef, undef, 'ALTER TABLE %s ALTER a TYPE text', 'UPDATE %s SET a = $$word$$ WHERE id = 1'],
+	domain_arrays => ['CREATE DOMAIN %s_d AS int CHECK (VALUE > 0); CREATE DOMAIN %s_l AS int[] CHECK (cardinality(VALUE) < 5); '
+		. 'CREATE TABLE %s (id int PRIMARY KEY, a int[], b int[], c %s_d[]); INSERT INTO %s VALUES (1, $${1,2}$$, $${3}$$, $${4}$$), (2, NULL, NULL, NULL)', undef,
+		'ALTER TABLE %s ALTER a TYPE %s_d[], ALTER b TYPE %s_l; ALTER TABLE %s ALTER c TYPE bigint[]', 'INSERT INTO %s VALUES (91, $${7}$$, $${8}$$, $${9}$$)'],
 	not_null => ['CREATE TABLE %s (id int PRIMARY KEY, a int, b text); INSERT INTO %s VALUES (1, 1, $$x$$)', undef, 'ALTER TABLE %s ALTER a SET NOT NULL', 'INSERT INTO %s VALUES (92, 1, NULL)'],
 	null_again => ['CREATE TABLE %s (id int PRIMARY KEY, a int NOT NULL); INSERT INTO %s VALUES (1, 1)', undef,
 		'ALTER TABLE %s ALTER a DROP NOT NULL', 'INSERT INTO %s VALUES (93, NULL)'],

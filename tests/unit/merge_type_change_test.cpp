@@ -176,6 +176,10 @@ TEST(TypeChange, OfADomainIsThatOfTheTypeBelowIt)
 	array.element = {domain};
 	EXPECT_EQ(verdict(array, builtin("_int8", "bigint[]"), integer, integer), yes);
 	EXPECT_EQ(verdict(array, builtin("_int8", "bigint[]"), text, text), no);
+	EXPECT_EQ(verdict(builtin("_int4", "integer[]"), array, integer, integer, true), yes);
+	EXPECT_EQ(verdict(builtin("_int4", "integer[]"), array, integer, integer), no);
+	EXPECT_EQ(verdict(builtin("_text", "text[]"), array, integer, integer, true), no);
+	EXPECT_EQ(verdict(integer, array, integer, integer, true), no);
 }
 
 TEST(TypeChange, AnEnumIsFoundUnderItsNewName)
