@@ -179,16 +179,19 @@ RelationMerge::owned_sequence(const state::Column *base, const state::Column &th
 void
 RelationMerge::default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local)
 {
-	if (theirs.generated != 0 || theirs.identity != 0 || local.column->generated != 0)
+	/* what is generated here alone stays so; what is no longer generated on either side has no default yet */
+	bool was_generated = (base != nullptr ? base->generated : local.column->generated) != 0;
+	if (theirs.generated != 0 || theirs.identity != 0 || (local.column->generated != 0 && !was_generated))
 		return;
 	if (base != nullptr && base->generated == 0 && base->identity == 0 &&
 	    same_expression(base->default_expr, theirs.default_expr))
 		return;
-	bool already = same_text(local.column->default_expr, theirs.default_expr);
+	bool already = local.column->generated != 0 ? !theirs.default_expr
+	                                            : same_text(local.column->default_expr, theirs.default_expr);
 	if (base == nullptr && already)
 		return;
 	if (!theirs.default_expr) {
-		if (local.column->identity != 0 || (base != nullptr && !base->default_expr))
+		if (local.column->identity != 0 || was_generated || (base != nullptr && !base->default_expr))
 			return;
 		Operation &operation = on_column(Op::DropDefault, local.name,
 		                                 "default of column " + sql::shown(local.name) + " was dropped");

@@ -471,6 +471,10 @@ TEST(MergeColumns, FollowsIdentityAndGeneration)
 	at(other.theirs, 3).generated = 0;
 	at(other.theirs, 3).default_expr.reset();
 	EXPECT_EQ(other.sql(), "ALTER TABLE \"public\".\"t\" ALTER COLUMN \"b\" DROP EXPRESSION;\n");
+	/* with the default that the same command gave it */
+	at(other.theirs, 3).default_expr = expression("7");
+	EXPECT_EQ(other.sql(), "ALTER TABLE \"public\".\"t\" ALTER COLUMN \"b\" DROP EXPRESSION;\n"
+	                       "ALTER TABLE \"public\".\"t\" ALTER COLUMN \"b\" SET DEFAULT 7;\n");
 	other.theirs = other.base;
 	at(other.theirs, 3).default_expr = expression("(a + 2)");
 	other.command.subcommands = {"AT_SetExpression"};
