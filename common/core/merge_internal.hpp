@@ -165,6 +165,8 @@ private:
 	 * (as in `types`). */
 	bool columns_agree(const state::Expression &expression, const state::Relation &types, std::string &why);
 	void column_attributes(); /* column_attributes.cpp */
+	void drop_expressions();
+	void drop_expression(const LocalColumn &local);
 	void generated(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void identity(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local);

@@ -97,6 +97,7 @@ RelationMerge::run()
 		table_detach();
 		drop_constraints();
 		drop_indexes();
+		drop_expressions();
 		drop_columns();
 		rename_columns();
 		rename_constraints();
