@@ -88,6 +88,7 @@ private:
 	{
 		return "ALTER TABLE " + table() + " " + std::string(action);
 	}
+	std::string alter_alone(std::string_view action) const;
 	std::string alter_column(std::string_view column, std::string_view action) const;
 	std::string
 	shown_table() const
