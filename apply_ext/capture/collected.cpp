@@ -318,6 +318,7 @@ read_subcommands(Collected *collected, const CollectedCommand *command)
 	ListCell *cell;
 
 	if (command->d.alterTable.subcmds != NIL && IsA(command->parsetree, AlterTableStmt) &&
+	    castNode(AlterTableStmt, command->parsetree)->objtype == OBJECT_TABLE &&
 	    !castNode(AlterTableStmt, command->parsetree)->relation->inh) {
 		escape_json(&collected->subcommands, "ONLY");
 		appendStringInfoChar(&collected->subcommands, ',');
