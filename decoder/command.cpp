@@ -462,6 +462,25 @@ append_using(const Place &place, const marker::Marker &marker, const Scope &scop
 }
 
 void
+append_defaults(const Place &place, const marker::Marker &marker, Outgoing *outgoing)
+{
+	StringInfo out = &outgoing->json;
+
+	json::begin_array(out, "defaults");
+	for (const marker::DefaultSet &set : marker.defaults) {
+		bool has_list = false;
+
+		if (!is_covered_here(place, set.relid) || is_hidden_column(place, set.relid, set.attnum, &has_list))
+			continue;
+		json::begin_object(out);
+		json::number(out, "relation", set.relid);
+		json::number(out, "attnum", set.attnum);
+		json::end_object(out);
+	}
+	json::end_array(out);
+}
+
+void
 append_marked_rewrites(const Place &place, const marker::Marker &marker, Outgoing *outgoing)
 {
 	List *relids = NIL;
@@ -496,6 +515,7 @@ send_command(const Place &place, const marker::Marker &marker)
 	raw(&outgoing.json, "subcommands", marker.subcommands_json);
 	append_using(place, marker, scope, &outgoing);
 	append_marked_rewrites(place, marker, &outgoing);
+	append_defaults(place, marker, &outgoing);
 	append_objects(marker, scope, &outgoing);
 	int dropped = append_dropped(place, marker, scope, &outgoing);
 	int definitions = append_definitions(place, marker, scope, &outgoing);

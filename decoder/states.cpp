@@ -81,6 +81,7 @@ read_published(Session *session, Oid relid, catalog::Published *published)
 	published->columns = as_root ? columns_by_name(entry->columns, entry->publish_as, relid) : entry->columns;
 	published->filter = entry->filter_executor != nullptr;
 	published->via_root = as_root || (partitioned && rows);
+	published->inserts_only = !entry->actions.pubupdate && !entry->actions.pubdelete;
 	RelationClose(relation);
 	return true;
 }

@@ -98,8 +98,9 @@ resync(const char *name, Oid relid)
 	                          "  (r.publisher_schema = n.nspname AND r.publisher_name = c.relname"
 	                          "   AND NOT EXISTS (SELECT FROM pg_catalog.pg_class o WHERE o.oid = r.relid)))",
 	                          {as_int8(subscription->subid), as_oid(relid)});
-	/* the table's rows and states are passed over up to the copy, so what stands in their way does so no more */
-	run("UPDATE schemasync.refusal f SET status = 'resolved', resolution = 'resumed', resolved_at = clock_timestamp(),"
+	/* the table's rows and states are passed over up to the copy, so what stands in their way does so no more; a refusal at the end of a
+	 * transaction may be of other tables too, for which it is no answer */
+	run("UPDATE schemasync.refusal f SET status = 'resolved', resolution = CASE WHEN f.ordinal >= 2147483644 THEN 'satisfied' ELSE 'resumed' END, resolved_at = clock_timestamp(),"
 	    " resolved_by = $2 FROM schemasync.relation r WHERE r.subid = $1 AND r.state = 'init' AND r.resync AND f.subid = $1"
 	    " AND f.publisher_oid = r.publisher_oid AND f.status = 'open'",
 	    {as_int8(subscription->subid), as_text(by)});

@@ -502,6 +502,24 @@ drop_left_indexes(std::int64_t subid)
 	}
 }
 
+/* They lock what they changed, and no stream ends them any more. */
+void
+warn_of_prepared(const catalog::Subscription &subscription)
+{
+	using namespace catalog;
+
+	MemoryContext context = CurrentMemoryContext;
+	Internal internal = begin_internal();
+	run("SELECT pg_catalog.string_agg(gid, ', ' ORDER BY prepared) FROM pg_catalog.pg_prepared_xacts WHERE gid ~ $1"
+	    " AND database = pg_catalog.current_database() AND owner = pg_catalog.pg_get_userbyid($2)",
+	    {as_text(psprintf("^schemasync_%lld_[0-9]{1,10}$", static_cast<long long>(subscription.subid))), as_oid(subscription.owner)});
+	const char *names = result_text(0, 1, context);
+	end_internal(internal);
+	if (names != nullptr)
+		ereport(WARNING, (errmsg("transactions that the subscription has prepared are left: %s", names),
+		                  errhint("End each by hand, as the publisher has ended it or will: COMMIT PREPARED or ROLLBACK PREPARED.")));
+}
+
 void
 drop_subscription(const char *name, bool with_slot)
 {
@@ -514,6 +532,7 @@ drop_subscription(const char *name, bool with_slot)
 		probe_publisher(*subscription);
 	worker::stop_worker(subscription->subid);
 	drop_left_indexes(subscription->subid);
+	warn_of_prepared(*subscription);
 	drop_at_commit(*subscription, with_slot);
 
 	Internal internal = begin_internal();

@@ -5,6 +5,8 @@
  * one of a trigger, of a constraint of this side, or of the subscription's own books. A timer, which runs only while
  * there are such transactions, finds such a wait and ends it with an error that names the transaction.
  *
+ * Those of a subscription that was dropped have no end at all, and whoever meets them, a copy too, would wait in silence.
+ *
  * Zone: server code (leaves: may ereport, plain data only).
  */
 #pragma once
@@ -15,7 +17,7 @@ struct ErrorData;
 
 namespace schemasync::apply {
 
-/* Finds those that a former worker left. Runs a transaction of its own. */
+/* Finds those that a former worker of the subscription left, and dropped subscriptions. Runs a transaction of its own. */
 void load_prepared(std::int64_t subid);
 
 /*
@@ -34,6 +36,6 @@ bool is_prepared_here(TransactionId remote);
 char *prepared_name(std::int64_t subid, TransactionId remote);
 
 /* Makes an error that the timer raised say what it was about; leaves any other as it is. Texts are in the current memory context. */
-void explain_wait(std::int64_t subid, ErrorData *error);
+void explain_wait(ErrorData *error);
 
 } // namespace schemasync::apply

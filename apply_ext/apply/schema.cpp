@@ -133,8 +133,10 @@ on_ddl(SchemaWork &work)
 	work.relations = &message.relations;
 	work.republished.insert(message.republished.begin(), message.republished.end());
 	/* what became of a table is decided with its state; one that is not told of stays unexplained */
-	for (const auto &relation : message.relations)
+	for (const auto &relation : message.relations) {
 		forget_rewrite(work.boundary.xid, relation.value.name.oid);
+		note_identity(work, relation.value.name.oid, &relation.value, false);
+	}
 	std::vector<std::function<bool()>> parts;
 	const bool whole = work.boundary.pass == Pass::Stream;
 	if (whole)

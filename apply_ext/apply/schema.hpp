@@ -72,18 +72,37 @@ bool on_schema_message(const catalog::Subscription &subscription, std::string_vi
                        const Boundary &boundary, Session *session = nullptr);
 
 /*
- * To be called at the end of a publisher's transaction, before the local commit. Leaf.
+ * To be called at the end of a publisher's transaction, when its rows are written, before the local commit. Where has_unsettled(), it needs a
+ * transaction and a snapshot. Leaf.
  *
- * errors: when rows of a rewritten table went by in it and no marker said why, or a table is left without a
- * replica identity; explain_unsettled() then makes the refusal
+ * returns: whether it ran SQL of a decision: the local schema may have changed
+ * errors:  when rows of a rewritten table went by in it and no marker said why, or a table is left without a
+ * replica identity, and nobody has decided about it; explain_unsettled() then makes the refusal
  */
-void check_settled(TransactionId xid);
+bool check_settled(const catalog::Subscription &subscription, const Boundary &boundary);
+bool has_unsettled(TransactionId xid);
 /* The transaction is given up, and read again perhaps. Leaf; raises nothing. */
 void forget_unsettled();
 
 /* Whether an ERROR was that of check_settled(), and the refusal in its place. Needs no transaction. */
 bool explain_unsettled(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
                        Refused *refused);
+
+/*
+ * After a PREPARE: remembers what it found the same here and did not write itself, in a transaction of its own. forget_postponed(), when the
+ * transaction is given up, raises nothing. Leaves.
+ */
+void save_postponed(std::int64_t subid);
+void forget_postponed();
+
+/*
+ * A label of an enum cannot be used before its transaction has committed. On the publisher it had; here it is in one transaction with the row
+ * that has it where the state before that row was the first to tell of it. The label is then added by itself, and the transaction tried again,
+ * which finds it there. has_new_labels(): whether the transaction at work added some. Leaves.
+ */
+bool has_new_labels();
+void commit_new_labels(const catalog::Subscription &subscription);
+void forget_new_labels();
 
 /*
  * After an ERROR with worker::waits_for_copy and the abort of its transaction: says again, in a transaction of its own, which tables

@@ -17,6 +17,12 @@
 
 #include "pg/guard.hpp"
 
+extern "C" {
+#include "access/xact.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+}
+
 namespace schemasync::apply {
 
 namespace {
@@ -45,6 +51,35 @@ forget(const SchemaWork &work, const char *class_name, Oid publisher_oid)
 	pg::call([&] { catalog::delete_object(work.subscription.subid, class_name, publisher_oid); });
 }
 
+/* Objects to remember when the transaction at work has been prepared, in a list in TopMemoryContext. */
+struct Postponed {
+	Postponed *next;
+	const char *class_name;
+	Oid publisher_oid, local_oid;
+	char *base;
+};
+
+Postponed *postponed = nullptr;
+
+void
+postpone(const char *class_name, Oid publisher_oid, Oid local_oid, const std::string &base)
+{
+	pg::call([&] {
+		auto *one = static_cast<Postponed *>(MemoryContextAlloc(TopMemoryContext, sizeof(Postponed)));
+		*one = {postponed, class_name, publisher_oid, local_oid, MemoryContextStrdup(TopMemoryContext, base.c_str())};
+		postponed = one;
+	});
+}
+
+/* The statements that gave an enum a label in the publisher's transaction at work, the last first; in TopMemoryContext. */
+struct NewLabel {
+	NewLabel *next;
+	char *sql;
+	Oid run_as;
+};
+
+NewLabel *new_labels = nullptr;
+
 template <typename T>
 std::optional<T>
 stored(state::Parsed<T> parsed)
@@ -69,8 +104,9 @@ find_type(const catalog::ObjectRow *row, const state::Type *base, const state::T
 }
 
 /*
- * Whether what was found the same here need not be remembered yet. A row that a prepared transaction writes is locked until that is decided,
- * and the transactions that come before its end may touch the same schema or use the same type. One of them, or a later one, remembers it.
+ * Whether what was found the same here is not to be remembered by the transaction itself. A row that a prepared transaction writes is locked
+ * until that is decided, and the transactions that come before its end may touch the same schema or use the same type. It is remembered
+ * behind the PREPARE, since the publisher does not tell of it again.
  */
 bool
 can_wait(const SchemaWork &work, const catalog::ObjectRow *row, const merge::Result &result, Oid publisher_oid)
@@ -121,8 +157,10 @@ merge_one_type(SchemaWork &work, Oid publisher_oid, const state::Document<state:
 		else {
 			if (!OidIsValid(local) || !local_type_exists(local))
 				local = find_local_type(value->name.schema, value->name.name);
-			if (can_wait(work, row, result, publisher_oid))
+			if (can_wait(work, row, result, publisher_oid)) {
+				postpone(type_class, publisher_oid, local, base_of(work, theirs->text));
 				return true;
+			}
 			save(work, type_class, publisher_oid, local, base_of(work, theirs->text));
 		}
 		work.changed = true;
@@ -175,6 +213,99 @@ not_followed(const std::string &object_class)
 }
 
 } // namespace
+
+// ---- leaves: may ereport; plain data only ----
+
+void
+save_postponed(std::int64_t subid)
+{
+	if (postponed == nullptr)
+		return;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (const Postponed *one = postponed; one != nullptr; one = one->next) {
+		const catalog::ObjectRow row{one->class_name, one->publisher_oid, one->local_oid, one->base};
+		if (catalog::load_object(subid, one->class_name, one->publisher_oid) == nullptr)
+			catalog::save_object(subid, &row);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	forget_postponed();
+}
+
+void
+forget_postponed()
+{
+	while (postponed != nullptr) {
+		Postponed *gone = postponed;
+		postponed = gone->next;
+		pfree(gone->base);
+		pfree(gone);
+	}
+}
+
+void
+note_label(const char *sql, Oid run_as)
+{
+	auto *one = static_cast<NewLabel *>(MemoryContextAlloc(TopMemoryContext, sizeof(NewLabel)));
+
+	*one = {new_labels, MemoryContextStrdup(TopMemoryContext, sql), run_as};
+	new_labels = one;
+}
+
+bool
+has_new_labels()
+{
+	return new_labels != nullptr;
+}
+
+void
+forget_new_labels()
+{
+	while (new_labels != nullptr) {
+		NewLabel *gone = new_labels;
+		new_labels = gone->next;
+		pfree(gone->sql);
+		pfree(gone);
+	}
+}
+
+void
+commit_new_labels(const catalog::Subscription &subscription)
+{
+	NewLabel *inverse = nullptr;
+
+	/* each may stand beside the one before it */
+	while (new_labels != nullptr) {
+		NewLabel *one = new_labels;
+		new_labels = one->next;
+		one->next = inverse;
+		inverse = one;
+	}
+	new_labels = inverse;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (const NewLabel *one = new_labels; one != nullptr; one = one->next) {
+		const Execution execution{.sql = one->sql,
+		                          .run_as = one->run_as,
+		                          .checked = true,
+		                          .restricted = true,
+		                          .search_path = "",
+		                          .waits_for = InvalidOid,
+		                          .settings = nullptr,
+		                          .nsettings = 0,
+		                          .lock_timeout = subscription.options.ddl_lock_timeout,
+		                          .lock_retries = subscription.options.ddl_lock_retries};
+		const Executed executed = execute_ddl(execution);
+		if (executed.outcome != Outcome::Done)
+			ReThrowError(executed.error);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	forget_new_labels();
+}
+
+// ---- C++ ----
 
 void
 record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why)
@@ -275,8 +406,10 @@ apply_schema(SchemaWork &work, const state::Document<state::Schema> &theirs)
 			return false;
 		if (progress == Progress::Again)
 			continue;
-		if (can_wait(work, row, result, schema.name.oid))
+		if (can_wait(work, row, result, schema.name.oid)) {
+			postpone(schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
 			return true;
+		}
 		save(work, schema_class, schema.name.oid, find_local_schema(schema.name.name), theirs.text);
 		work.changed = true;
 		return true;

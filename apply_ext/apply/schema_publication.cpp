@@ -373,8 +373,10 @@ apply_membership(SchemaWork &work, const state::DdlMessage &message)
 			follow(work, name, found->second);
 	}
 	for (const auto &[oid, row] : known)
-		if (listed.count(oid) == 0 && !is_removed(*row) && work.boundary.commit_lsn >= row->sync_lsn)
+		if (listed.count(oid) == 0 && !is_removed(*row) && work.boundary.commit_lsn >= row->sync_lsn) {
 			unfollow(work, *row);
+			note_identity(work, oid, nullptr, false);
+		}
 }
 
 } // namespace schemasync::apply

@@ -6,6 +6,8 @@
  * over.
  *
  * Replica identities: a table that lost its own may be about to get another one.
+ *
+ * All that lacks the same is one refusal with one decision, and the decision's SQL runs once, behind the transaction's last change.
  */
 #include "apply_ext/apply/schema_work.hpp"
 
@@ -15,6 +17,7 @@
 
 #include "apply_ext/apply/schema_carry.hpp"
 #include "apply_ext/apply/schema_sides.hpp"
+#include "apply_ext/catalog/history.hpp"
 
 #include "core/sql.hpp"
 
@@ -22,6 +25,7 @@
 
 extern "C" {
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 }
 
 namespace schemasync::apply {
@@ -37,19 +41,24 @@ struct Unsettled {
 	Unsettled *next;
 	Oid relation;
 	Lack lack;
-	const char *message; /* Explanation: content of the message schemasync.rewrite, a JSON object; Identity: the table's name for show */
+	char *table;   /* its name for show */
+	char *message; /* Explanation: content of the message schemasync.rewrite, a JSON object */
 };
 
 struct {
 	TransactionId xid;
 	Unsettled *first;
+	Lack refused;      /* what the transaction could not end with */
+	Outcome outcome;   /* of the decision's SQL */
+	char *failure;     /* what the server said of it, in TopMemoryContext */
 } pending;
 
-/* The numbers of the refusals, after all that messages get: the end of the transaction. */
+/* The numbers of the refusals, after all that messages get: the end of the transaction (schemasync_resync knows the lowest). What a copy
+ * catches up with has its own. */
 constexpr int
-ordinal_of(Lack lack)
+ordinal_of(Lack lack, Pass pass)
 {
-	return lack == Lack::Explanation ? std::numeric_limits<int>::max() : std::numeric_limits<int>::max() - 1;
+	return std::numeric_limits<int>::max() - (lack == Lack::Explanation ? 0 : 1) - (pass == Pass::CatchUp ? 2 : 0);
 }
 
 // ---- leaves: may ereport; plain data only ----
@@ -60,7 +69,9 @@ forget(Unsettled **link)
 	Unsettled *gone = *link;
 
 	*link = gone->next;
-	pfree(const_cast<char *>(gone->message));
+	if (gone->message != nullptr)
+		pfree(gone->message);
+	pfree(gone->table);
 	pfree(gone);
 }
 
@@ -69,10 +80,14 @@ forget_all()
 {
 	while (pending.first != nullptr)
 		forget(&pending.first);
+	if (pending.failure != nullptr)
+		pfree(pending.failure);
+	pending.failure = nullptr;
 }
 
+/* content: null, or `length` bytes */
 void
-remember(TransactionId xid, Oid relation, Lack lack, const char *content, Size length)
+remember(TransactionId xid, Oid relation, Lack lack, const char *table, const char *content, Size length)
 {
 	if (pending.xid != xid)
 		forget_all();
@@ -81,11 +96,22 @@ remember(TransactionId xid, Oid relation, Lack lack, const char *content, Size l
 		if (one->relation == relation && one->lack == lack)
 			return;
 	auto *one = static_cast<Unsettled *>(MemoryContextAlloc(TopMemoryContext, sizeof(Unsettled)));
-	auto *copy = static_cast<char *>(MemoryContextAlloc(TopMemoryContext, length + 1));
-	memcpy(copy, content, length);
-	copy[length] = '\0';
-	*one = {pending.first, relation, lack, copy};
+	*one = {pending.first, relation, lack, MemoryContextStrdup(TopMemoryContext, table), nullptr};
 	pending.first = one;
+	if (content == nullptr)
+		return;
+	one->message = static_cast<char *>(MemoryContextAlloc(TopMemoryContext, length + 1));
+	memcpy(one->message, content, length);
+	one->message[length] = '\0';
+}
+
+const Unsettled *
+first_of(Lack lack)
+{
+	for (const Unsettled *one = pending.first; one != nullptr; one = one->next)
+		if (one->lack == lack)
+			return one;
+	return nullptr;
 }
 
 void
@@ -100,16 +126,81 @@ settle_lack(TransactionId xid, Oid relation, Lack lack)
 			link = &(*link)->next;
 }
 
-// ---- C++ ----
-
-/* A person has looked at it. */
-bool
-is_decided(const SchemaWork &work, Lack lack)
+[[noreturn]] void
+raise_unsettled(Lack lack)
 {
-	const catalog::Decision *decision = pg::call(
-	    [&] { return catalog::load_decision(work.subscription.subid, work.boundary.commit_lsn, ordinal_of(lack)); });
-	return decision != nullptr && decision->resolution != nullptr;
+	pending.refused = lack;
+	ereport(ERROR, (errcode(unsettled), errmsg("a transaction of the publisher left something unsettled")));
 }
+
+void
+record_decision(const catalog::Subscription &subscription, const Boundary &boundary, const Unsettled &one, const char *resolution,
+                const char *sql, std::int64_t duration)
+{
+	const catalog::HistoryRow row{.publisher_lsn = boundary.commit_lsn,
+	                              .commit_time = boundary.commit_time,
+	                              .ordinal = ordinal_of(one.lack, boundary.pass),
+	                              .operation = "resolve",
+	                              .object_type = "table",
+	                              .object_identity = one.table,
+	                              .verdict = sql == nullptr ? "ignore" : "forward",
+	                              .reason = nullptr,
+	                              .applied_sql = sql,
+	                              .statement = nullptr,
+	                              .publisher_user = nullptr,
+	                              .detail = psprintf("resolution: %s", resolution),
+	                              .duration = duration};
+
+	(void) catalog::add_history(subscription.subid, subscription.name, &row);
+}
+
+/* Runs what a person decided, as apply/schema_work.cpp does for the other boundaries: as the subscription's owner. */
+void
+run_decision(const catalog::Subscription &subscription, const Boundary &boundary, const Unsettled &one, const char *resolution,
+             const char *sql)
+{
+	const Execution execution{.sql = sql,
+	                          .run_as = subscription.owner,
+	                          .checked = false,
+	                          .restricted = false,
+	                          .search_path = "\"$user\", public",
+	                          .waits_for = InvalidOid,
+	                          .settings = nullptr,
+	                          .nsettings = 0,
+	                          .lock_timeout = subscription.options.ddl_lock_timeout,
+	                          .lock_retries = subscription.options.ddl_lock_retries};
+	TimestampTz start = GetCurrentTimestamp();
+	Executed executed = execute_ddl(execution);
+
+	if (executed.outcome != Outcome::Done) {
+		pending.outcome = executed.outcome;
+		pending.failure = MemoryContextStrdup(TopMemoryContext, executed.error->message);
+		raise_unsettled(one.lack);
+	}
+	record_decision(subscription, boundary, one, resolution, sql, GetCurrentTimestamp() - start);
+}
+
+/* Goes by what a person decided about all that lacks the same, or raises. Whether SQL was run. */
+bool
+decide(const catalog::Subscription &subscription, const Boundary &boundary, const Unsettled &one)
+{
+	const catalog::Decision *decision =
+	    catalog::load_decision(subscription.subid, boundary.commit_lsn, ordinal_of(one.lack, boundary.pass));
+
+	/* satisfied: one of the tables was copied afresh, which is no answer for the others */
+	if (decision == nullptr || decision->resolution == nullptr || strcmp(decision->resolution, "satisfied") == 0)
+		raise_unsettled(one.lack);
+	if (strcmp(decision->resolution, "skip") == 0)
+		record_decision(subscription, boundary, one, decision->resolution, nullptr, 0);
+	if (strcmp(decision->resolution, "execute") != 0)
+		return false;
+	if (decision->resolution_sql == nullptr)
+		raise_unsettled(one.lack);
+	run_decision(subscription, boundary, one, decision->resolution, decision->resolution_sql);
+	return true;
+}
+
+// ---- C++ ----
 
 state::RewriteMessage
 parse(std::string_view content)
@@ -127,7 +218,7 @@ merge::Operation
 explain(const Unsettled &one)
 {
 	if (one.lack == Lack::Identity)
-		return merge::lost_identity(one.message);
+		return merge::lost_identity(one.table);
 	const state::RewriteMessage message = parse(one.message);
 	return merge::unexplained_rewrite(message.state.value, merge::RewriteHint{.relation = message.relation});
 }
@@ -148,13 +239,15 @@ on_rewrite(SchemaWork &work)
 		return pg::call([&] { return catalog::load_relation(work.subscription.subid, oid); }) != nullptr;
 	};
 	/* the rows were copied later than this; or they are not applied here */
-	bool passed_over = is_decided(work, Lack::Explanation) || is_passed_over(work, message.relation) || !known(message.relation);
+	bool passed_over = is_passed_over(work, message.relation) || !known(message.relation);
 
 	if (message.carried)
 		begin_carry(message, !passed_over && known(message.published_as));
+	const std::string table = sql::shown(message.state.value.name.schema, message.state.value.name.name);
 	if (!passed_over)
 		pg::call([&] {
-			remember(work.boundary.xid, message.relation, Lack::Explanation, work.content.data(), work.content.size());
+			remember(work.boundary.xid, message.relation, Lack::Explanation, table.c_str(), work.content.data(),
+			         work.content.size());
 		});
 	return false;
 }
@@ -162,16 +255,13 @@ on_rewrite(SchemaWork &work)
 void
 note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs, bool lost)
 {
-	if (!lost) {
-		if (theirs == nullptr || merge::has_identity(*theirs))
-			settle_lack(work.boundary.xid, publisher_oid, Lack::Identity);
-		return;
-	}
+	if (theirs == nullptr || merge::has_identity(*theirs))
+		return settle_lack(work.boundary.xid, publisher_oid, Lack::Identity);
 	/* what a copy catches up with cannot be refused by itself */
-	if (work.boundary.pass != Pass::Stream || is_decided(work, Lack::Identity))
+	if (!lost || work.boundary.pass != Pass::Stream)
 		return;
 	const std::string table = sql::shown(theirs->name.schema, theirs->name.name);
-	pg::call([&] { remember(work.boundary.xid, publisher_oid, Lack::Identity, table.data(), table.size()); });
+	pg::call([&] { remember(work.boundary.xid, publisher_oid, Lack::Identity, table.c_str(), nullptr, 0); });
 }
 
 void
@@ -180,30 +270,47 @@ forget_unsettled()
 	forget_all();
 }
 
-void
-check_settled(TransactionId xid)
+bool
+has_unsettled(TransactionId xid)
 {
-	if (pending.xid == xid && pending.first != nullptr)
-		ereport(ERROR, (errcode(unsettled), errmsg("a transaction of the publisher left something unsettled")));
+	return pending.xid == xid && pending.first != nullptr;
+}
+
+bool
+check_settled(const catalog::Subscription &subscription, const Boundary &boundary)
+{
+	bool ran = false;
+
+	if (has_unsettled(boundary.xid))
+		for (Lack lack : {Lack::Explanation, Lack::Identity})
+			if (const Unsettled *one = first_of(lack))
+				ran = decide(subscription, boundary, *one) || ran;
 	forget_all();
+	return ran;
 }
 
 bool
 explain_unsettled(const catalog::Subscription &subscription, const Boundary &boundary, const ErrorData *error,
                   Refused *refused)
 {
-	if (error->sqlerrcode != unsettled || pending.xid != boundary.xid || pending.first == nullptr)
+	const Unsettled *first = first_of(pending.refused);
+
+	if (error->sqlerrcode != unsettled || pending.xid != boundary.xid || first == nullptr)
 		return false;
-	SchemaWork work(subscription, boundary, pending.first->lack == Lack::Explanation ? pending.first->message : "");
-	work.boundary.ordinal = ordinal_of(pending.first->lack);
-	const merge::Operation operation = explain(*pending.first);
+	SchemaWork work(subscription, boundary, first->message != nullptr ? first->message : "");
+	work.boundary.ordinal = ordinal_of(first->lack, boundary.pass);
+	merge::Operation operation = explain(*first);
+	if (pending.failure != nullptr) {
+		operation.reason = pending.outcome == Outcome::LockTimeout ? Reason::LockTimeout : Reason::ApplyFailed;
+		operation.detail = std::string("the SQL of the resolution failed: ") + pending.failure;
+	}
 	/* one decision is on all of the kind: each is told */
 	for (const Unsettled *one = pending.first; one != nullptr; one = one->next)
-		if (one->lack == pending.first->lack)
+		if (one->lack == first->lack)
 			work.changes.push_back(explain(*one).change);
 	try {
 		Place place;
-		place.publisher_oid = pending.first->relation;
+		place.publisher_oid = first->relation;
 		refuse(work, operation, place);
 	} catch (const Refused &made) {
 		*refused = made;

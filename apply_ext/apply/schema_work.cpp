@@ -484,6 +484,8 @@ do_operation(SchemaWork &work, merge::Operation &operation, const Place &place)
 			return leave_default(work, operation) ? Progress::Done : settle(work, operation, place);
 		}
 		work.changed = true;
+		if (operation.op == merge::Op::AddEnumValue)
+			pg::call([&] { note_label(sql.c_str(), place.run_as); });
 		applied += (applied.empty() ? "" : ";\n") + sql;
 	}
 	if (!operation.sql_after.empty()) {

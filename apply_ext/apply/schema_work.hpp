@@ -144,7 +144,7 @@ bool on_rewrite(SchemaWork &work);
 void forget_rewrite(TransactionId xid, Oid relation);
 /*
  * Whether a command left a table without a replica identity that had one: refused at the end of the transaction unless another command
- * gives it one or drops it (theirs: nullptr).
+ * gives it one, drops it or takes it out of the publications (theirs: nullptr).
  */
 void note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs, bool lost);
 
@@ -186,6 +186,9 @@ bool apply_dropped_schema(SchemaWork &work, const merge::DroppedObject &dropped,
 void record_ignored(SchemaWork &work);
 /* type, identity: of an object; why: one sentence */
 void record_ignored_object(SchemaWork &work, const std::string &type, const std::string &identity, const char *why);
+
+/* A statement gave an enum a label: see has_new_labels(). Leaf. */
+void note_label(const char *sql, Oid run_as);
 
 // ---- schema_definition.cpp ----
 

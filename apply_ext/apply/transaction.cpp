@@ -78,6 +78,31 @@ save_caught_up(Session *session, XLogRecPtr end_lsn)
 	drop_snapshot(session->relations->locals);
 }
 
+/* What the publisher's transaction leaves open is refused, or done as a person decided about it. */
+void
+settle(Session *session)
+{
+	const RemoteTransaction *remote = &session->remote;
+	LocalRelations *locals = session->relations->locals;
+	bool open = has_unsettled(remote->xid);
+
+	if (open) {
+		need_local(session);
+		flush_rows(session);
+		close_locals(locals);
+		need_snapshot(locals);
+	}
+	const Boundary boundary{remote->final_lsn, remote->commit_time, remote->xid, remote->ordinal,
+	                        session->catch_up.active ? Pass::CatchUp : Pass::Stream, remote->prepares};
+	bool changed = check_settled(*session->subscription, boundary);
+	if (open)
+		drop_snapshot(locals);
+	if (!changed)
+		return;
+	forget_mappings(session->relations);
+	session->group.ends = session->beside.look = session->index_look = session->index_turn = true;
+}
+
 /* Everything is written and closed; the transaction can end. */
 void
 finish_rows(Session *session)
@@ -123,6 +148,7 @@ begin_remote(Session *session, XLogRecPtr final_lsn, TimestampTz commit_time, Tr
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher began a transaction within another")));
 	forget_carries();
+	forget_new_labels();
 	*remote = {};
 	/* it belongs to the stream proper, which goes on there */
 	if (session->catch_up.active && final_lsn >= session->catch_up.until) {
@@ -161,7 +187,7 @@ commit_remote(Session *session, XLogRecPtr end_lsn, TimestampTz commit_time)
 	if (!session->remote.active)
 		ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
 		                errmsg("the publisher committed a transaction that it had not begun")));
-	check_settled(session->remote.xid);
+	settle(session);
 	if (session->remote.skipped) {
 		need_local(session);
 		forget_skip(session);
@@ -211,7 +237,7 @@ commit_group(Session *session)
 void
 prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 {
-	check_settled(session->remote.xid);
+	settle(session);
 	need_local(session);
 	finish_rows(session);
 	note_prepared(session->remote.xid, session->group.ends || session->remote.ordinal > 0);
@@ -224,6 +250,8 @@ prepare_remote(Session *session, XLogRecPtr end_lsn, TimestampTz prepare_time)
 	CommitTransactionCommand();
 	pg::at_point("after_prepare");
 	report_done(session, end_lsn, prepare_time, 0);
+	save_postponed(session->subscription->subid);
+	MemoryContextSwitchTo(session->message);
 	if (session->remote.skipped)
 		forget_skip_apart(session);
 	session->remote.active = false;
@@ -287,6 +315,7 @@ abort_local(Session *session)
 	forget_batches(session);
 	forget_carries();
 	forget_unsettled();
+	forget_postponed();
 	forget_locals(session->relations->locals);
 	MemoryContextReset(session->relations->locals->batch);
 	MemoryContextReset(session->relations->locals->row);

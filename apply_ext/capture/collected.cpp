@@ -331,6 +331,8 @@ read_subcommands(Collected *collected, const CollectedCommand *command)
 		escape_json(&collected->subcommands, alter_table_type_name(subcommand->subtype));
 		appendStringInfoChar(&collected->subcommands, ',');
 		append_using_hint(&collected->using_hints, subcommand, &part->address);
+		if (subcommand->subtype == AT_ColumnDefault && address.classId == RelationRelationId && address.objectSubId > 0)
+			appendStringInfo(&collected->defaults, "{\"relid\":%u,\"attnum\":%d},", address.objectId, address.objectSubId);
 		if (!command->in_extension)
 			want_enabled(&collected->wanted, subcommand, command->d.alterTable.objectId);
 
@@ -367,6 +369,7 @@ read_collected(Collected *collected, Touched *touched)
 	initStringInfo(&collected->objects);
 	initStringInfo(&collected->subcommands);
 	initStringInfo(&collected->using_hints);
+	initStringInfo(&collected->defaults);
 	initStringInfo(&collected->definitions);
 	collected->wanted = NIL;
 	collected->count = 0;

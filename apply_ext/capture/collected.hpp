@@ -23,6 +23,7 @@ struct Collected {
 	StringInfoData objects;
 	StringInfoData subcommands;
 	StringInfoData using_hints;
+	StringInfoData defaults;
 	StringInfoData definitions;
 	List *wanted;     /* what definitions are read of (capture/definitions.hpp) */
 	int count;        /* objects that are not temporary */

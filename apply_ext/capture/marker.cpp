@@ -161,6 +161,7 @@ append_content(StringInfo content, const char *tag, const Collected *collected, 
 	append_array(content, "dropped", &command->dropped);
 	append_array(content, "using", &collected->using_hints);
 	append_array(content, "rewrites", &command->rewrites);
+	append_array(content, "defaults", &collected->defaults);
 	append_array(content, "definitions", &collected->definitions);
 	appendStringInfoChar(content, '}');
 }
@@ -170,7 +171,7 @@ write_marker(const char *tag, const Collected *collected, const Command *command
 {
 	pg::MarkerKey key;
 	Size length = static_cast<Size>(collected->objects.len) + collected->subcommands.len +
-	              collected->using_hints.len + collected->definitions.len + command->dropped.len + command->rewrites.len;
+	              collected->using_hints.len + collected->defaults.len + collected->definitions.len + command->dropped.len + command->rewrites.len;
 
 	if (length > max_content_bytes) {
 		ereport(LOG, (errmsg("a DDL command touches too many objects for a marker of schemasync")));

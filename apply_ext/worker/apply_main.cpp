@@ -88,6 +88,7 @@ bring_up(const catalog::Subscription *subscription)
 	if (strcmp(subscription->state, "init") != 0)
 		return subscription;
 	set_state(State::Copying);
+	apply::load_prepared(subscription->subid);
 	initial_copy(*subscription);
 	const catalog::Subscription *loaded = load(subscription->subid);
 	if (loaded == nullptr)
@@ -441,6 +442,17 @@ goes_on(Session *session, const ErrorData *error)
 		wait_for_copies(session);
 		return true;
 	}
+	if (error != nullptr && error->sqlerrcode == ERRCODE_UNSAFE_NEW_ENUM_VALUE_USAGE && apply::has_new_labels()) {
+		apply::abort_local(session);
+		close_stream(session);
+		MemoryContextReset(session->error);
+		ErrorData *failed = pg::run_protected(
+		    [](void *subscription) { apply::commit_new_labels(*static_cast<const catalog::Subscription *>(subscription)); },
+		    const_cast<catalog::Subscription *>(session->subscription));
+		if (failed != nullptr)
+			fail_worker(failed, nullptr);
+		return true;
+	}
 	if (!group && !session->wants_text)
 		return false;
 	ereport(LOG, (errmsg("subscription \"%s\" begins its stream again: %s", session->subscription->name,
@@ -531,9 +543,10 @@ run(Session *session)
 			refused = raised;
 		}
 		if (error != nullptr)
-			pg::call([&] { apply::explain_wait(session->subscription->subid, error); });
+			pg::call([&] { apply::explain_wait(error); });
 		const apply::RemoteTransaction &remote = session->remote;
-		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal};
+		const apply::Boundary boundary{remote.final_lsn, remote.commit_time, remote.xid, remote.ordinal,
+		                               session->catch_up.active ? apply::Pass::CatchUp : apply::Pass::Stream};
 		if (error != nullptr && (apply::explain_unsettled(*session->subscription, boundary, error, &refused) ||
 		                         explain_identity(session, error, &refused)))
 			error = nullptr;
@@ -569,7 +582,10 @@ schemasync_apply_main(Datum argument)
 			});
 		} catch (const pg::Error &raised) {
 			ErrorData *error = raised.data;
-			pg::call([&] { worker::fail_worker(error, nullptr); });
+			pg::call([&] {
+				apply::explain_wait(error);
+				worker::fail_worker(error, nullptr);
+			});
 		}
 		worker::begin_beside(session);
 		session->index_look = true;

@@ -1,3 +1,4 @@
+#include "apply_ext/apply/prepared.hpp"
 #include "apply_ext/apply/schema.hpp"
 
 #include "apply_ext/catalog/internal.hpp"
@@ -250,8 +251,10 @@ copy_some(void *argument)
 
 /* The table of the task at hand is left out of this copy. */
 void
-note_failure(Hand *hand, const ErrorData *error)
+note_failure(Hand *hand, ErrorData *error)
 {
+	apply::explain_wait(error);
+
 	const SourceTable *table = unpack_table(hand->queue, task_of(hand->queue, hand->at).table);
 	catalog::ErrorContextInfo info = {};
 
@@ -273,6 +276,8 @@ work(Hand *hand)
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy worker", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext saved = CurrentMemoryContext;
 
+	apply::load_prepared(hand->subscription->subid);
+	MemoryContextSwitchTo(saved);
 	hand->reading = AllocSetContextCreate(context, "schemasync reader", ALLOCSET_DEFAULT_SIZES);
 	hand->work = AllocSetContextCreate(context, "schemasync copied tables", ALLOCSET_DEFAULT_SIZES);
 	while (take(hand->queue, &hand->at, &hand->end)) {

@@ -49,12 +49,23 @@ RelationMerge::add_columns()
 			add_column(column);
 }
 
+/* Whether the command has a SET DEFAULT of the column in it. A marker without the columns has it of any. */
+bool
+RelationMerge::sets_default(const state::Column &column) const
+{
+	if (command_.set_defaults.empty())
+		return has_subcommand("AT_ColumnDefault");
+	return std::any_of(command_.set_defaults.begin(), command_.set_defaults.end(), [&](const DefaultHint &hint) {
+		return hint.relation == theirs_->name.oid && hint.attnum == column.attnum;
+	});
+}
+
 /*
  * What the publisher's existing rows have in a new column.
  *
  * A default that came with the column is stored as the missing value, or the table was rewritten. Without
  * either, the default was set afterwards and the rows are NULL. After a rewrite the two cannot be told apart,
- * unless the captured command has no SET DEFAULT in it.
+ * unless the captured command has no SET DEFAULT of the column in it.
  */
 Fill
 RelationMerge::fill_of(const state::Column &column, std::string &constant) const
@@ -78,7 +89,7 @@ RelationMerge::fill_of(const state::Column &column, std::string &constant) const
 	const std::optional<state::Expression> &value = effective_default(column);
 	if (!value)
 		return Fill::Null;
-	bool set_later = !command_.captured || has_subcommand("AT_ColumnDefault");
+	bool set_later = !command_.captured || sets_default(column);
 	bool stores_nothing = theirs_->relkind == 'p' && input_.descendants.empty();
 	if (!rewritten() && column.default_expr && !(stores_nothing && !set_later))
 		return Fill::Null;

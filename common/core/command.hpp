@@ -31,6 +31,11 @@ struct UsingHint {
 	/* without USING: types that a cast of the publisher's own, by a function, takes to the new type or what is below it */
 	std::vector<Oid> casts = {};
 };
+/* A column that got another default by SET DEFAULT or lost it: that is not the default it was added with. */
+struct DefaultHint {
+	Oid relation = 0;
+	AttrNumber attnum = 0;
+};
 struct RewriteHint {
 	Oid relation = 0;
 	int reason = 0; /* AT_REWRITE_* of the server: 1 persistence, 2 default value, 4 type, 8 access method */
@@ -57,6 +62,7 @@ struct Command {
 	std::vector<std::string> subcommands;
 	std::vector<UsingHint> using_hints;
 	std::vector<RewriteHint> rewrites;
+	std::vector<DefaultHint> set_defaults;
 	std::vector<TouchedObject> objects;
 	std::vector<DroppedObject> dropped;
 };

@@ -363,13 +363,16 @@ RelationMerge::add_constraint(const Triple<state::Constraint> &triple)
 	                  std::any_of(constraints_.begin(), constraints_.end(), [&](const auto &other) {
 		                  return other.theirs == nullptr && other.ours == triple.ours;
 	                  });
-	if (triple.ours != nullptr && !name_freed) {
-		refuse(operation, Reason::LocalNameTaken,
-		       "The subscriber has a constraint of that name: " + triple.ours->definition + ".");
-		operation.suggested_sql =
-		    alter("DROP CONSTRAINT " + sql::ident(triple.ours->name)) + ";\n" + statement;
+	/* there can be no second primary key; whatever else it is can stay under another name */
+	if (triple.ours != nullptr && !name_freed && theirs.type == 'p') {
+		refuse(operation, Reason::LocalNameTaken, "The subscriber has another primary key: " + triple.ours->definition + ".");
+		operation.suggested_sql.clear();
+		if (triple.ours->parent == 0 && triple.ours->inhcount == 0)
+			operation.suggested_sql = alter("DROP CONSTRAINT " + sql::ident(triple.ours->name));
 		return teach(operation, shown_table());
 	}
+	if (triple.ours != nullptr && !name_freed && refuse_taken_constraint(operation, theirs))
+		return teach(operation, shown_table());
 	if (std::string feature = missing_feature(theirs, facts_.server_version()); !feature.empty()) {
 		refuse(operation, Reason::UnsupportedObject, "The subscriber's server has no " + feature + ".");
 		return teach(operation, shown_table());

@@ -146,6 +146,14 @@ read(Fields &fields, Using &hint)
 }
 
 bool
+read(Fields &fields, DefaultSet &set)
+{
+	set.relid = fields.number<Oid>("relid");
+	set.attnum = fields.number<std::int32_t>("attnum");
+	return fields.good;
+}
+
+bool
 read(Fields &fields, Rewrite &rewrite)
 {
 	rewrite.relid = fields.number<Oid>("relid");
@@ -213,7 +221,7 @@ parse(std::string_view content)
 	if (document.is_discarded() || !fields.good || !read_head(fields, marker) ||
 	    !read_array(fields, "objects", marker.objects) || !read_array(fields, "dropped", marker.dropped) ||
 	    !read_array(fields, "using", marker.usings) || !read_array(fields, "rewrites", marker.rewrites) ||
-	    !read_array(fields, "definitions", marker.definitions))
+	    !read_array(fields, "defaults", marker.defaults) || !read_array(fields, "definitions", marker.definitions))
 		return std::nullopt;
 	return marker;
 }

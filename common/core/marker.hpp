@@ -53,6 +53,11 @@ struct Using {
 	std::string expr_json;
 };
 
+struct DefaultSet {
+	Oid relid = 0;
+	std::int32_t attnum = 0;
+};
+
 struct Rewrite {
 	Oid relid = 0;
 	std::int32_t reason = 0;
@@ -80,6 +85,7 @@ struct Marker {
 	std::vector<Dropped> dropped;
 	std::vector<Using> usings;
 	std::vector<Rewrite> rewrites;
+	std::vector<DefaultSet> defaults;
 	std::vector<Definition> definitions;
 };
 

@@ -76,6 +76,8 @@ add_fields(merge::Command &command, const Json &marker, std::string_view (*class
 		                               entry.at("attnum").get<state::AttrNumber>(),
 		                               entry.at("given").get<bool>(), read_expression(entry.at("expr")),
 		                               entry.value("casts", std::vector<state::Oid>())});
+	for (const Json &entry : marker.value("defaults", Json::array()))
+		command.set_defaults.push_back({entry.at("relid").get<state::Oid>(), entry.at("attnum").get<state::AttrNumber>()});
 	for (const Json &entry : marker.at("rewrites"))
 		command.rewrites.push_back(
 		    {entry.at("relid").get<state::Oid>(), entry.at("reason").get<int>(), 0, false});

@@ -107,6 +107,7 @@ private:
 	const RewriteHint *rewrite_hint() const;
 	const UsingHint *using_hint(AttrNumber attnum) const;
 	bool has_subcommand(std::string_view name) const;
+	bool sets_default(const state::Column &column) const;
 	bool has_dropped(std::string_view class_name, Oid oid) const;
 	bool has_rows() const;
 	/* Whether the publisher's table was rewritten between base and theirs; true when that is not known. */

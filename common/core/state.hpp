@@ -136,6 +136,7 @@ struct Relation {
 	std::string fingerprint;
 	std::uint32_t filenode = 0;
 	bool created_here = false;
+	bool inserts_only = false; /* neither updates nor deletes of it are published */
 };
 
 struct EnumLabel {

@@ -183,6 +183,7 @@ read_relation(const Node &node)
 	result.fingerprint = node.text("fingerprint", "");
 	result.filenode = node.number<std::uint32_t>("filenode", 0);
 	result.created_here = node.boolean("created_here", false);
+	result.inserts_only = node.boolean("inserts_only", false);
 	check_columns(node, result);
 	return result;
 }
@@ -273,6 +274,9 @@ read_command(const Node &node)
 		result.using_hints.push_back({hint.number<Oid>("relation"),
 		                              hint["attnum"].as_number<AttrNumber>(1, 1664),
 		                              hint.boolean("given", true), read_expression(hint, "expr"), std::move(casts)});
+	});
+	node.each("defaults", [&](const Node &hint) {
+		result.set_defaults.push_back({hint.number<Oid>("relation"), hint["attnum"].as_number<AttrNumber>(1, 1664)});
 	});
 	node.each("rewrites", [&](const Node &hint) {
 		result.rewrites.push_back({hint.number<Oid>("relation"), hint.number<int>("reason", 0),

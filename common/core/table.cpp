@@ -415,7 +415,7 @@ void
 RelationMerge::lose_identity(Operation &operation)
 {
 	ignore(operation, "The table has no replica identity.");
-	result_.identity_lost = policy_.schema_changes != SchemaChanges::Ignore;
+	result_.identity_lost = policy_.schema_changes != SchemaChanges::Ignore && !theirs_->inserts_only;
 }
 
 void

@@ -129,11 +129,14 @@ unexplained_rewrite(const state::Relation &relation, const RewriteHint &rewrite)
 	operation.operation = entry.code;
 	operation.object_type = entry.object_type;
 	operation.object_identity = table;
-	operation.change = "table " + table + " was rewritten (" + std::to_string(rewrite.rows) + " rows)";
+	operation.change = "table " + table + " was rewritten" + (rewrite.rows > 0 ? " (" + std::to_string(rewrite.rows) + " rows)" : "");
 	refuse(operation, Reason::RewriteUnproven,
 	       "The publisher rewrote the rows of " + table +
 	           ", but no event trigger recorded the command that did it.");
 	teach(operation, table);
+	/* without a command they have no place */
+	if (const std::size_t at = operation.hint.find("\n" + with_carry()); at != std::string::npos)
+		operation.hint.erase(at, with_carry().size() + 1);
 	return operation;
 }
 
@@ -158,7 +161,7 @@ lost_identity(const std::string &table)
 bool
 has_identity(const state::Relation &relation)
 {
-	return relation.replica_identity == 'f' || relation.replica_identity == 'n' || !relation.identity_columns.empty();
+	return relation.inserts_only || relation.replica_identity == 'f' || relation.replica_identity == 'n' || !relation.identity_columns.empty();
 }
 
 } // namespace schemasync::merge

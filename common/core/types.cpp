@@ -156,7 +156,16 @@ TypeMerge::create()
 		std::string why;
 		if (same_shape(why))
 			return satisfy(operation, "The subscriber has this type.");
-		operation.suggested_sql = alter("RENAME TO " + sql::ident(name_.name + "_local"));
+		/* the row type of a table is renamed with that */
+		if (ours_->row_type_of) {
+			refuse_taken(operation, name_.schema, name_.name, facts_);
+			return teach(operation, shown());
+		}
+		const std::string aside = name_beside(name_.name, "_local", [&](const std::string &other) {
+			return facts_.type_kind(name_.schema, other) != 0 || facts_.relation_exists(name_.schema, other);
+		});
+		/* whatever kind it is here: ALTER TYPE renames domains too */
+		operation.suggested_sql = "ALTER TYPE " + sql::qualified(name_) + " RENAME TO " + sql::ident(aside);
 		refuse(operation, Reason::LocalNameTaken,
 		       "The subscriber has another type of that name: " + why + ".");
 		return teach(operation, shown());

@@ -93,4 +93,21 @@ compare($pub, $sub, 'copied again and again under two-phase transactions', '^pub
 is($sub->safe_psql('postgres', 'SELECT (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM schemasync_refusals), (SELECT count(*) FROM schemasync_errors WHERE resolved_at IS NULL)'),
 	'0|0|0', 'nothing is left over');
 
+# --- what a dropped subscription has prepared is nobody's, and stands in the way of the next one
+$pub->safe_psql('postgres', "BEGIN; UPDATE b SET v = -7 WHERE id = 7; INSERT INTO b VALUES (-7, 7); PREPARE TRANSACTION 'left'");
+wait_applied($pub, $sub, 'sub');
+my $gid = $sub->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
+my (undef, undef, $left) = $sub->psql('postgres', q{SELECT schemasync_drop_subscription('sub')});
+like($left, qr/WARNING:  transactions that the subscription has prepared are left: $gid\n/, 'the transactions that are left are named');
+$pub->safe_psql('postgres', "COMMIT PREPARED 'left'");
+$sub->safe_psql('postgres', 'DELETE FROM a; DELETE FROM b WHERE id <> 7');
+create_subscription($pub, $sub, 'sub', wait => 0, args => q{options => '{"two_phase": true, "conflicts": "apply_remote"}'});
+$sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM schemasync_errors WHERE worker = 'copy' AND sqlstate = '55006' AND relation = 'public.b'"
+	. " AND message ~ '$gid.*which a subscription had prepared that was dropped' AND hint ~ 'ROLLBACK PREPARED .$gid'") or die 'the copy waits in silence';
+pass('a copy that needs what one of them has locked says so');
+$sub->safe_psql('postgres', "ROLLBACK PREPARED '$gid'");
+$sub->safe_psql('postgres', 'DELETE FROM b WHERE id = 7');
+wait_applied($pub, $sub, 'sub');
+compare($pub, $sub, 'and goes on when it has ended', '^public\.[ab]$');
+
 done_testing();

@@ -15,6 +15,7 @@ my %changes = (
 	add_constant_then_drop_default => [undef, undef,
 		q{ALTER TABLE %s ADD c text NOT NULL DEFAULT 'it''s; -- $$'; INSERT INTO %s (id) VALUES (90); ALTER TABLE %s ALTER c DROP DEFAULT},
 		q{UPDATE %s SET c = 'y' WHERE id = 2}],
+	add_beside_a_default => [undef, undef, q{ALTER TABLE %s ADD c int NOT NULL DEFAULT 5, ALTER b SET DEFAULT 'later', ALTER a TYPE bigint}, 'INSERT INTO %s (id) VALUES (91)'],
 	add_now => [undef, undef, 'ALTER TABLE %s ADD c timestamptz NOT NULL DEFAULT now()', 'INSERT INTO %s (id) VALUES (91)'],
 	add_generated => [undef, undef, 'ALTER TABLE %s ADD c int GENERATED ALWAYS AS (a * 2) STORED', 'UPDATE %s SET a = 7 WHERE id = 3'],
 	drop_column => [undef, undef, 'ALTER TABLE %s DROP b', 'UPDATE %s SET a = 7 WHERE id = 3'],

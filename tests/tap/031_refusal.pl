@@ -225,6 +225,59 @@ $sub->safe_psql('other', q{SELECT schemasync_alter_subscription('other', options
 wait_applied($pub, $sub, 'other', 'other');
 compare($pub, $sub, 'carried in the publisher\'s locale', '^public\.', 'other');
 
+# --- what is open at the end of a transaction --------------------------------------------------------------------------
+
+$_->safe_psql('postgres', 'CREATE DATABASE ends') foreach $pub, $sub;
+$_->safe_psql('ends', 'CREATE EXTENSION schemasync') foreach $pub, $sub;
+my $key = 'CREATE TABLE %s (id int NOT NULL, v int); CREATE UNIQUE INDEX %s_i ON %s (id); ALTER TABLE %s REPLICA IDENTITY USING INDEX %s_i';
+$pub->safe_psql('ends', join('; ', map { my $sql = $key; $sql =~ s/%s/$_/g; $sql } qw(keyed leaves inserted)) . q{;
+	CREATE TABLE one (id int PRIMARY KEY, v int); INSERT INTO one SELECT g, g FROM generate_series(1, 3) g;
+	CREATE TABLE two (LIKE one INCLUDING ALL); INSERT INTO two TABLE one;
+	CREATE PUBLICATION pub FOR TABLE keyed, leaves, one, two; CREATE PUBLICATION inserts FOR TABLE inserted WITH (publish = 'insert')});
+create_subscription($pub, $sub, 'ends', dbname => 'ends', publications => [ 'pub', 'inserts' ]);
+my $end_applied = sub { my ($what, $only) = @_; wait_applied($pub, $sub, 'ends', 'ends'); return compare_tables($pub, $sub, $what, $only, 'ends') };
+my $end_id = sub { return wait_refused($sub, 'ends', $_[0], 'ends') };
+my $end_sql = sub { return $sub->safe_psql('ends', $_[0]) };
+my $unseen = sub {
+	return join('; ', 'BEGIN; SET LOCAL session_replication_role = replica; ALTER EVENT TRIGGER schemasync_capture_end DISABLE', @_,
+		'ALTER EVENT TRIGGER schemasync_capture_end ENABLE ALWAYS; SET LOCAL session_replication_role = origin');
+};
+
+$pub->safe_psql('ends', $unseen->('ALTER TABLE one ALTER v TYPE int USING v * 10', 'ALTER TABLE two ALTER v TYPE int USING v * 10')
+	. '; INSERT INTO one VALUES (4, 4); DROP INDEX keyed_i; COMMIT');
+$id = $end_id->('rewrite_unproven');
+my (undef, undef, $no_sql) = $sub->psql('ends', "SELECT schemasync_resolve($id, 'apply')");
+like($no_sql, qr/refusal $id has no suggested SQL to apply/, 'nothing is suggested for rewrites that nobody saw');
+unlike($end_sql->('SELECT hint FROM schemasync_refusals'), qr/carry/, '... nor to carry rows that no command has');
+$end_sql->("SELECT schemasync_resolve($id, 'execute', 'UPDATE one SET v = v / 0')");
+$id = $end_id->('apply_failed');
+like($end_sql->("SELECT changes FROM schemasync_refusals WHERE refusal_id = $id"), qr/the SQL of the resolution failed: division by zero/, 'SQL that fails is told of');
+$end_sql->("SELECT schemasync_resolve($id, 'execute', 'CREATE TABLE ran AS SELECT count(*) FROM one; UPDATE one SET v = v * 10 WHERE id < 4; UPDATE two SET v = v * 10')");
+# the same transaction lacks something else too, of which another refusal is made
+$id = $end_id->('unsupported_object');
+is($end_sql->(q{SELECT to_regclass('ran') IS NULL, (SELECT sum(v) FROM two)}), 't|6', 'the transaction is still held as a whole');
+$end_sql->("SELECT schemasync_resolve($id, 'execute', 'INSERT INTO ran VALUES (-1); ALTER TABLE keyed REPLICA IDENTITY FULL')");
+$end_applied->('SQL for what is open at the end of a transaction is run', '^public\.(one|two)$');
+is($end_sql->(q{SELECT string_agg(count::text, ',' ORDER BY count) FROM ran}), '-1,4', '... once, behind its rows');
+is($end_sql->(q{SELECT string_agg(verdict || ' ' || detail, ',' ORDER BY detail) FROM schemasync_ddl_history WHERE operation = 'resolve'}),
+	'forward resolution: execute,forward resolution: execute', '... and in the history');
+$pub->safe_psql('ends', $unseen->('ALTER TABLE one ALTER v TYPE int USING v + 1', 'ALTER TABLE two ALTER v TYPE int USING v + 1') . '; COMMIT');
+$id = $end_id->('rewrite_unproven');
+my ($resynced) = $end_sql->("SELECT hint FROM schemasync_refusals WHERE refusal_id = $id") =~ /schemasync_resync\('ends', '([^']*)'/;
+$end_sql->("SELECT schemasync_resync('ends', '$resynced')");
+$sub->poll_query_until('ends', "SELECT attempts > 1 AND status = 'open' AND object_identity <> '$resynced' FROM schemasync_refusals WHERE refusal_id = $id")
+  or die 'the other table is passed over';
+$id = $end_id->('rewrite_unproven');
+$end_sql->("SELECT schemasync_resolve($id, 'skip')");
+$end_sql->('UPDATE ' . ($resynced eq 'public.one' ? 'two' : 'one') . ' SET v = v + 1');
+$end_applied->('a copy of one table is no answer for the other', '^public\.(one|two)$');
+
+$pub->safe_psql('ends', 'BEGIN; DROP INDEX leaves_i; ALTER PUBLICATION pub DROP TABLE leaves; INSERT INTO one VALUES (5, 5); COMMIT');
+$end_applied->('a table without an identity that leaves the publication is not refused', '^public\.one$');
+$pub->safe_psql('ends', 'DROP INDEX inserted_i; INSERT INTO inserted VALUES (1, 1)');
+$end_applied->('nor one of which only inserts are published', '^public\.inserted$');
+is($end_sql->(q{SELECT count(*) FROM schemasync_refusals WHERE status = 'open'}), '0', 'nothing is open');
+
 # --- a publisher that comes back from a backup ----------------------------------------------------------------------------
 
 my $newest = $pub->data_dir . '.newest';

@@ -106,6 +106,26 @@ $pub->safe_psql('postgres', $_) foreach "COMMIT PREPARED 'shares'", 'ALTER SCHEM
 	"ALTER TABLE other DROP COLUMN e";
 same('s2.one', 'and the schema and the type are known afterwards');
 
+# --- a type that only a prepared transaction names, made by hand on both sides, and a label that the state before a row tells of
+
+$_->safe_psql('postgres', 'CREATE DATABASE hand') foreach $pub, $sub;
+$_->safe_psql('hand', q{CREATE EXTENSION schemasync; CREATE SCHEMA types; CREATE TYPE types.mood AS ENUM ('b', 'd'); CREATE TYPE types.late AS ENUM ('b')})
+  foreach $pub, $sub;
+$pub->safe_psql('hand', 'CREATE PUBLICATION pub FOR TABLES IN SCHEMA public');
+create_subscription($pub, $sub, 'hand', dbname => 'hand', args => q{options => '{"two_phase": true}'});
+$pub->safe_psql('hand', q{BEGIN; CREATE TABLE t (id int PRIMARY KEY, m types.mood, l types.late); INSERT INTO t VALUES (1, 'b', 'b'); PREPARE TRANSACTION 'names'});
+wait_applied($pub, $sub, 'hand', 'hand');
+$pub->safe_psql('hand', $_) foreach q{ALTER TYPE types.late ADD VALUE 'c'}, q{ALTER TYPE types.late ADD VALUE 'a' BEFORE 'b'}, q{ALTER TYPE types.late ADD VALUE 'd'},
+	"COMMIT PREPARED 'names'", q{ALTER TYPE types.mood ADD VALUE 'c' BEFORE 'd'};
+wait_applied($pub, $sub, 'hand', 'hand');
+is($sub->safe_psql('hand', 'SELECT enum_range(NULL::types.mood)'), '{b,c,d}', 'it is known when it gets a label');
+$pub->safe_psql('hand', q{INSERT INTO t VALUES (2, 'c', 'a'), (3, 'd', 'c')});
+wait_applied($pub, $sub, 'hand', 'hand');
+compare($pub, $sub, 'labels that come in the transaction of the rows that have them', '^public\.', 'hand');
+is($sub->safe_psql('hand', 'SELECT enum_range(NULL::types.late), (SELECT count(*) FROM schemasync_errors), (SELECT count(*) FROM schemasync_refusals)'), '{a,b,c,d}|0|0',
+	'... in their order, and without a failure');
+$sub->safe_psql('hand', q{SELECT schemasync_drop_subscription('hand')});
+
 # --- one that meets another only here: by a trigger's row, then by a lock. The wait for itself is an error that says what it is.
 
 $sub->safe_psql('postgres', q{

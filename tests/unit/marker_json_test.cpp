@@ -22,7 +22,7 @@ constexpr std::string_view marker = R"json({"v":1,"xid":7,"subxid":7,"tag":"ALTE
 "objects":[{"classid":1259,"objid":10,"objsubid":2,"type":"table column","schema":"s","identity":"s.t.b","in_extension":false}],
 "dropped":[{"classid":2604,"objid":11,"objsubid":0,"type":"default value","schema":null,"name":null,"identity":"for s.t.b","original":true,"normal":false}],
 "using":[{"relid":10,"attnum":2,"given":true,"expr":{"sql":"f(b)","volatility":"s","refs":[{"kind":"function","name":"s.f(integer)","digest":"0123456789abcdef"}]}},
-{"relid":10,"attnum":3,"given":false,"expr":null}],"rewrites":[{"relid":10,"reason":4}]})json";
+{"relid":10,"attnum":3,"given":false,"expr":null}],"rewrites":[{"relid":10,"reason":4}],"defaults":[{"relid":10,"attnum":3}]})json";
 
 TEST(MarkerJson, ReadsEveryField)
 {
@@ -46,6 +46,8 @@ TEST(MarkerJson, ReadsEveryField)
 	EXPECT_FALSE(command.using_hints[1].expr.has_value());
 	ASSERT_EQ(command.rewrites.size(), 1u);
 	EXPECT_EQ(command.rewrites[0].reason, 4);
+	ASSERT_EQ(command.set_defaults.size(), 1u);
+	EXPECT_EQ(command.set_defaults[0].attnum, 3);
 }
 
 TEST(MarkerJson, SeveralAddUp)

@@ -130,6 +130,21 @@ TEST(MergeColumns, RefusesAStableDefaultWhoseValueIsLost)
 	EXPECT_EQ(scene.verdicts(), "add_column refuse default_unreadable; add_column refuse volatile_default");
 }
 
+TEST(MergeColumns, ADefaultThatIsSetBesideIsOfItsOwnColumn)
+{
+	Scene scene;
+	Column c = column(4, "c", integer);
+	c.default_expr = expression("5", 'i');
+	scene.theirs.columns.push_back(c);
+	scene.command.rewrites = {{1000, 2, 3, false}};
+	scene.command.subcommands = {"AT_AddColumn", "AT_ColumnDefault"};
+	EXPECT_EQ(scene.verdicts(), "add_column refuse default_unreadable"); /* a marker that does not say of which */
+	scene.command.set_defaults = {{1000, 2}, {1001, 4}};
+	EXPECT_EQ(scene.verdicts(), "add_column forward");
+	scene.command.set_defaults.push_back({1000, 4});
+	EXPECT_EQ(scene.verdicts(), "add_column refuse default_unreadable");
+}
+
 TEST(MergeColumns, ASerialColumnNeedsNoRows)
 {
 	Scene scene;

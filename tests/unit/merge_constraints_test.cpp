@@ -115,6 +115,12 @@ TEST(MergeConstraints, RenamesWhatHasTheName)
 	scene.ours.constraints[0].inhcount = 1;
 	EXPECT_EQ(suggested(scene), "");
 	EXPECT_TRUE(scene.result.operations[0].hint.starts_with("On the subscriber rename or drop by hand what has the name of c on public.t."));
+	/* another one of its kind can stay beside it, but for a primary key */
+	scene.ours.constraints = {constraint(7, "c", 'c', "CHECK ((a > 5))", {2})};
+	EXPECT_EQ(suggested(scene), alter + "RENAME CONSTRAINT \"c\" TO \"c_local\"");
+	scene.theirs.constraints[0] = constraint(2, "t_pkey", 'p', "PRIMARY KEY (a)", {2});
+	scene.ours.constraints = {constraint(7, "t_pkey", 'p', "PRIMARY KEY (b)", {3})};
+	EXPECT_EQ(suggested(scene), alter + "DROP CONSTRAINT \"t_pkey\"");
 	/* an index of that name is needed, and a table has it */
 	scene.ours.constraints.clear();
 	scene.theirs.constraints[0] = constraint(2, "c", 'u', "UNIQUE (a)", {2});

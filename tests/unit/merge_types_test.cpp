@@ -56,6 +56,29 @@ TEST(MergeTypes, CreatesAnEnum)
 	EXPECT_EQ(scene.sql(), "refuse local_name_taken\n");
 }
 
+TEST(MergeTypes, SuggestsANameThatIsFree)
+{
+	TypeScene scene;
+	scene.theirs = mood({{1, "ok"}});
+	scene.theirs->typtype = 'd';
+	scene.ours = mood({{5, "other"}});
+	scene.facts.relations = {"public.mood_local"};
+	EXPECT_EQ(scene.sql(), "refuse local_name_taken\n");
+	EXPECT_EQ(scene.result.operations[0].suggested_sql, alter + "RENAME TO \"mood_local2\"");
+	const std::string length(63, 'm');
+	scene.theirs->name.name = scene.ours->name.name = length;
+	(void)scene.sql();
+	EXPECT_EQ(scene.result.operations[0].suggested_sql,
+	          "ALTER TYPE \"public\".\"" + length + "\" RENAME TO \"" + length.substr(0, 57) + "_local\"");
+	/* a table's row type goes by the table's name */
+	scene.theirs->name.name = scene.ours->name.name = "mood";
+	scene.ours->typtype = 'c';
+	scene.ours->row_type_of = Name{9, "public", "mood"};
+	scene.facts.relations = {"public.mood"};
+	EXPECT_EQ(scene.sql(), "refuse local_name_taken\n");
+	EXPECT_EQ(scene.result.operations[0].suggested_sql, "ALTER TABLE \"public\".\"mood\" RENAME TO \"mood_local\"");
+}
+
 TEST(MergeTypes, AddsLabelsWhereTheyBelong)
 {
 	TypeScene scene;

@@ -31,6 +31,7 @@ struct Published {
 	Bitmapset *columns = nullptr; /* attnums of the column list (no offset); nullptr: all columns */
 	bool filter = false;
 	bool via_root = false;
+	bool inserts_only = false; /* neither updates nor deletes: no identity is needed */
 };
 
 /* What belongs to the session and not to the object; all of it may be left empty. */

@@ -156,6 +156,8 @@ append_relation(StringInfo out, Oid relid, const Reading *reading, Facts *facts)
 	json::number(out, "filenode", form->relfilenode);
 	bool created_here = is_created_here(relid, reading);
 	json::boolean(out, "created_here", created_here);
+	if (published != nullptr && published->inserts_only)
+		json::boolean(out, "inserts_only", true);
 	if (facts != nullptr)
 		facts->created_here = created_here;
 	json::end_object(out);
