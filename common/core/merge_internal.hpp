@@ -110,6 +110,7 @@ private:
 	bool sets_default(const state::Column &column) const;
 	bool has_dropped(std::string_view class_name, Oid oid) const;
 	bool has_rows() const;
+	bool publisher_is_empty() const;
 	/* Whether the publisher's table was rewritten between base and theirs; true when that is not known. */
 	bool rewritten() const;
 	bool prove(Operation &operation, const std::optional<state::Expression> &expression, bool exact, bool values = false);

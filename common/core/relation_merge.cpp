@@ -408,6 +408,19 @@ RelationMerge::has_rows() const
 	return !(any && input_.descendants.empty());
 }
 
+/* Known of a rewrite by which no row came. */
+bool
+RelationMerge::publisher_is_empty() const
+{
+	bool none = false;
+	for (const RewriteHint &hint : command_.rewrites) {
+		if (hint.relation == theirs_->name.oid && hint.rows != 0)
+			return false;
+		none = none || hint.relation == theirs_->name.oid;
+	}
+	return none;
+}
+
 bool
 RelationMerge::rewritten() const
 {

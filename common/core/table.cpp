@@ -472,18 +472,21 @@ RelationMerge::table_rewrite()
 {
 	const bool rows = has_rows();
 	if (base_->persistence != theirs_->persistence) {
-		bool logged = theirs_->persistence == 'p';
+		bool logged = theirs_->persistence == 'p', empty = publisher_is_empty();
+		/* what was written in between is not in the stream, nor what was taken away: the rows here tell nothing of it */
+		bool unknown = logged && theirs_->relkind != 'p' && (input_.has_rows || !empty);
+		bool carried = unknown && (input_.rows_follow || empty);
 		Operation &operation =
 		    on_table(Op::SetPersistence, "table " + shown_table() + (logged ? " is logged" : " is unlogged"));
-		if (ours_->persistence == theirs_->persistence && !(logged && rows && (input_.rows_follow || !input_.resumed)))
+		if (ours_->persistence == theirs_->persistence && !(unknown && (carried || !input_.resumed)))
 			return satisfy(operation, "The subscriber's table is so.");
 		std::string statement = alter(logged ? "SET LOGGED" : "SET UNLOGGED");
-		if (logged && rows && input_.rows_follow) {
+		if (carried) {
 			operation.verdict = Verdict::Carry;
 			operation.replace_rows = true;
-			operation.detail = "The rows are those that the publisher sent.";
+			operation.detail = empty ? "The publisher's table is empty." : "The rows are those that the publisher sent.";
 			result_.needs_rows = true;
-		} else if (logged && rows && !input_.resumed) {
+		} else if (unknown && !input_.resumed) {
 			operation.suggested_sql = statement;
 			refuse(operation, Reason::RewriteUnproven,
 			       "Rows that were written while the table was unlogged are not in the stream.");

@@ -132,6 +132,13 @@ follows('a table that becomes unlogged, and logged again', q{
 	INSERT INTO nothing VALUES (100, 1);
 	ALTER TABLE nothing SET LOGGED;
 	INSERT INTO nothing VALUES (101, 1)});
+follows('... emptied while it was, or empty before', q{
+	ALTER TABLE nothing SET UNLOGGED;
+	TRUNCATE nothing;
+	ALTER TABLE nothing SET LOGGED;
+	ALTER TABLE nothing SET UNLOGGED;
+	INSERT INTO nothing VALUES (102, 1);
+	ALTER TABLE nothing SET LOGGED});
 follows('rows and several rewrites in one transaction', q{
 	BEGIN;
 	UPDATE t SET rank = 1 WHERE id < 50;

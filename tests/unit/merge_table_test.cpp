@@ -235,8 +235,17 @@ TEST(MergeTable, PropertiesOfTheTable)
 	std::swap(scene.base, scene.theirs);
 	scene.ours.persistence = 'u';
 	EXPECT_EQ(scene.verdicts(), "set_persistence refuse rewrite_unproven");
+	/* a table that is empty here says nothing of what was written there; one that is empty there takes the rows here */
 	scene.has_rows = false;
+	EXPECT_EQ(scene.verdicts(), "set_persistence refuse rewrite_unproven");
+	scene.command.rewrites = {{scene.theirs.name.oid, 1, 0, false}};
 	EXPECT_EQ(scene.sql(), alter + "SET LOGGED;\n");
+	EXPECT_EQ(scene.verdicts(), "set_persistence forward");
+	scene.has_rows = true;
+	EXPECT_EQ(scene.verdicts(), "set_persistence carry");
+	scene.command.rewrites[0].rows = 3;
+	scene.has_rows = false;
+	EXPECT_EQ(scene.verdicts(), "set_persistence refuse rewrite_unproven");
 	scene = Scene();
 	scene.base.owner = "a";
 	scene.theirs.owner = "b";
