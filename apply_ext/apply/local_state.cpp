@@ -27,6 +27,7 @@ extern "C" {
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 }
 
@@ -139,10 +140,13 @@ has_rows_leaf(Oid relid)
 	char *sql = psprintf(
 	    "SELECT 1 FROM %s LIMIT 1",
 	    quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)));
+	/* the rows of a table that this transaction has just rewritten are in no snapshot taken before */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	SPI_execute(sql, true, 1);
 	bool has = SPI_processed > 0;
 	SPI_finish();
+	PopActiveSnapshot();
 	return has;
 }
 
@@ -162,10 +166,12 @@ count_leaf(Oid relid, const char *condition)
 	set_config_option("search_path", "", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	GetUserIdAndSecContext(&saved_user, &saved_context);
 	SetUserIdAndSecContext(relation_owner_leaf(relid), saved_context | SECURITY_RESTRICTED_OPERATION);
+	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	if (SPI_execute(sql, true, 1) == SPI_OK_SELECT && SPI_processed == 1)
 		count = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 	SPI_finish();
+	PopActiveSnapshot();
 	SetUserIdAndSecContext(saved_user, saved_context);
 	AtEOXact_GUC(false, level);
 	return count;

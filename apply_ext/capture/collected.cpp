@@ -317,6 +317,12 @@ read_subcommands(Collected *collected, const CollectedCommand *command)
 	ObjectAddress previous = InvalidObjectAddress;
 	ListCell *cell;
 
+	if (command->d.alterTable.subcmds != NIL && IsA(command->parsetree, AlterTableStmt) &&
+	    castNode(AlterTableStmt, command->parsetree)->objtype == OBJECT_TABLE &&
+	    !castNode(AlterTableStmt, command->parsetree)->relation->inh) {
+		escape_json(&collected->subcommands, "ONLY");
+		appendStringInfoChar(&collected->subcommands, ',');
+	}
 	foreach (cell, command->d.alterTable.subcmds) {
 		auto *part = static_cast<CollectedATSubcmd *>(lfirst(cell));
 		auto *subcommand = castNode(AlterTableCmd, part->parsetree);

@@ -65,15 +65,8 @@ RelationMerge::generated(const state::Column *base, const state::Column &theirs,
 	char before = base != nullptr ? base->generated : local.column->generated;
 	if (before == 0 && theirs.generated == 0)
 		return;
-	if (before != 0 && theirs.generated == 0) {
-		Operation &operation = on_column(Op::DropExpression, local.name,
-		                                 "column " + sql::shown(local.name) + " is no longer generated");
-		if (local.column->generated == 0)
-			satisfy(operation, "The subscriber's column is not generated.");
-		else
-			operation.sql = {alter_column(local.name, "DROP EXPRESSION")};
-		return;
-	}
+	if (before != 0 && theirs.generated == 0)
+		return base == nullptr ? drop_expression(local) : void();
 	/* one that was made by hand on a server without virtual columns may store what the publisher computes */
 	bool adopted = base == nullptr && before != 0;
 	if (before != theirs.generated && !adopted) {
@@ -102,6 +95,30 @@ RelationMerge::generated(const state::Column *base, const state::Column &theirs,
 	operation.sql = {alter_column(local.name, "SET EXPRESSION AS (" + theirs.default_expr->sql + ")")};
 }
 
+/* Before anything that an expression reads goes away or changes. */
+void
+RelationMerge::drop_expressions()
+{
+	for (const state::Column &theirs : theirs_->columns) {
+		const LocalColumn *local = local_of(theirs.attnum);
+		const state::Column *base = find_column(*base_, theirs.attnum);
+		if (local != nullptr && local->column != nullptr && base != nullptr && base->generated != 0 &&
+		    theirs.generated == 0)
+			drop_expression(*local);
+	}
+}
+
+void
+RelationMerge::drop_expression(const LocalColumn &local)
+{
+	Operation &operation =
+	    on_column(Op::DropExpression, local.name, "column " + sql::shown(local.name) + " is no longer generated");
+	if (local.column->generated == 0)
+		satisfy(operation, "The subscriber's column is not generated.");
+	else
+		operation.sql = {alter_column(local.name, "DROP EXPRESSION")};
+}
+
 void
 RelationMerge::identity(const state::Column *base, const state::Column &theirs, const LocalColumn &local)
 {
@@ -126,6 +143,9 @@ RelationMerge::identity(const state::Column *base, const state::Column &theirs, 
 	} else {
 		if (local.column->default_expr)
 			operation.sql.push_back(alter_column(local.name, "DROP DEFAULT"));
+		/* a serial's sequence stays, unless its name is the identity's now, on the publisher too */
+		if (local.column->sequence && theirs.sequence && local.column->sequence->name.name == theirs.sequence->name.name)
+			operation.sql.push_back("DROP SEQUENCE " + sql::qualified(local.column->sequence->name));
 		std::string why, not_null = local.column->not_null ? "" : set_not_null(theirs, local.name, why);
 		if (!not_null.empty())
 			operation.sql.push_back(not_null);
@@ -138,8 +158,11 @@ void
 RelationMerge::owned_sequence(const state::Column *base, const state::Column &theirs,
                               const LocalColumn &local)
 {
-	const std::optional<state::Sequence> &ours = local.column->sequence;
-	if (!theirs.sequence || (theirs.identity != 0 && !ours))
+	/* an identity's comes and goes with it; a serial's may be there beside it */
+	bool comes = theirs.identity != 0 && local.column->identity == 0;
+	bool goes = theirs.identity == 0 && local.column->identity != 0;
+	const std::optional<state::Sequence> ours = goes ? std::nullopt : local.column->sequence;
+	if (!theirs.sequence || comes)
 		return;
 	const state::Sequence &wanted = *theirs.sequence;
 	bool same_as_base = base != nullptr && base->sequence && base->sequence->name == wanted.name &&
@@ -179,16 +202,19 @@ RelationMerge::owned_sequence(const state::Column *base, const state::Column &th
 void
 RelationMerge::default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local)
 {
-	if (theirs.generated != 0 || theirs.identity != 0 || local.column->generated != 0)
+	/* what is generated here alone stays so; what is no longer generated on either side has no default yet */
+	bool was_generated = (base != nullptr ? base->generated : local.column->generated) != 0;
+	if (theirs.generated != 0 || theirs.identity != 0 || (local.column->generated != 0 && !was_generated))
 		return;
 	if (base != nullptr && base->generated == 0 && base->identity == 0 &&
 	    same_expression(base->default_expr, theirs.default_expr))
 		return;
-	bool already = same_text(local.column->default_expr, theirs.default_expr);
+	bool already = local.column->generated != 0 ? !theirs.default_expr
+	                                            : same_text(local.column->default_expr, theirs.default_expr);
 	if (base == nullptr && already)
 		return;
 	if (!theirs.default_expr) {
-		if (local.column->identity != 0 || (base != nullptr && !base->default_expr))
+		if (local.column->identity != 0 || was_generated || (base != nullptr && !base->default_expr))
 			return;
 		Operation &operation = on_column(Op::DropDefault, local.name,
 		                                 "default of column " + sql::shown(local.name) + " was dropped");
@@ -279,8 +305,13 @@ RelationMerge::physical(const state::Column *base, const state::Column &theirs, 
 {
 	const state::Column &ours = *local.column;
 	std::string column = " of column " + sql::shown(local.name);
-	if (base->storage != theirs.storage && theirs.storage != 0 && theirs.storage != ours.storage &&
-	    base->type.oid == theirs.type.oid) {
+	/* ALTER TYPE gives what the type has, on both sides; what the same command sets comes after that */
+	bool retyped = base->type.oid != theirs.type.oid || base->type.typmod != theirs.type.typmod ||
+	               base->collation != theirs.collation;
+	bool altered = retyped || using_hint(theirs.attnum) != nullptr;
+	bool stored = (altered && has_subcommand("AT_SetStorage")) ||
+	              (!retyped && base->storage != theirs.storage && theirs.storage != ours.storage);
+	if (stored && theirs.storage != 0) {
 		std::string word = theirs.storage == 'p'   ? "PLAIN"
 		                   : theirs.storage == 'e' ? "EXTERNAL"
 		                   : theirs.storage == 'm' ? "MAIN"
@@ -288,7 +319,8 @@ RelationMerge::physical(const state::Column *base, const state::Column &theirs, 
 		on_column(Op::SetStorage, local.name, "storage" + column + " is " + word).sql = {
 		    alter_column(local.name, "SET STORAGE " + word)};
 	}
-	if (base->compression != theirs.compression && theirs.compression != ours.compression) {
+	if ((altered && has_subcommand("AT_SetCompression")) ||
+	    (!retyped && base->compression != theirs.compression && theirs.compression != ours.compression)) {
 		std::string word = theirs.compression == 'l' ? "lz4" : theirs.compression == 'p' ? "pglz" : "default";
 		on_column(Op::SetCompression, local.name, "compression" + column + " is " + word).sql = {
 		    alter_column(local.name, "SET COMPRESSION " + word)};

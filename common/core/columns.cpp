@@ -74,7 +74,7 @@ RelationMerge::drop_column(const state::Column &column)
 				operation.sql.push_back("ALTER SEQUENCE " + sql::qualified(local->column->sequence->name) +
 				                        " OWNED BY NONE");
 	bool released = release_dependents(operation, local->column->attnum);
-	const std::string statement = alter("DROP COLUMN " + sql::ident(name));
+	const std::string statement = alter_alone("DROP COLUMN " + sql::ident(name));
 	if (policy_.drop_column == Choice::Refuse)
 		return refuse_by_policy(operation, statement, "The subscription has drop_column = refuse.");
 	if (!released)

@@ -199,7 +199,7 @@ RelationMerge::drop_constraints()
 		else if (triple->ours->parent != 0 || (!triple->ours->local && triple->ours->inhcount > 0))
 			ignore(operation, "The subscriber's constraint belongs to the parent table.");
 		else
-			operation.sql = {alter("DROP CONSTRAINT " + sql::ident(triple->ours->name))};
+			operation.sql = {alter_alone("DROP CONSTRAINT " + sql::ident(triple->ours->name))};
 	}
 }
 

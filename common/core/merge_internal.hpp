@@ -88,6 +88,7 @@ private:
 	{
 		return "ALTER TABLE " + table() + " " + std::string(action);
 	}
+	std::string alter_alone(std::string_view action) const;
 	std::string alter_column(std::string_view column, std::string_view action) const;
 	std::string
 	shown_table() const
@@ -166,6 +167,8 @@ private:
 	 * (as in `types`). */
 	bool columns_agree(const state::Expression &expression, const state::Relation &types, std::string &why);
 	void column_attributes(); /* column_attributes.cpp */
+	void drop_expressions();
+	void drop_expression(const LocalColumn &local);
 	void generated(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void identity(const state::Column *base, const state::Column &theirs, const LocalColumn &local);
 	void default_value(const state::Column *base, const state::Column &theirs, const LocalColumn &local);

@@ -97,6 +97,7 @@ RelationMerge::run()
 		table_detach();
 		drop_constraints();
 		drop_indexes();
+		drop_expressions();
 		drop_columns();
 		rename_columns();
 		rename_constraints();
@@ -295,7 +296,17 @@ RelationMerge::on_table(Op op, std::string change)
 std::string
 RelationMerge::alter_column(std::string_view column, std::string_view action) const
 {
-	return alter("ALTER COLUMN " + sql::ident(column) + " " + std::string(action));
+	return alter_alone("ALTER COLUMN " + sql::ident(column) + " " + std::string(action));
+}
+
+/* ONLY where the publisher's command said so: what inherits may be other there. Of a partitioned table only what it may
+ * have for itself, lest partitions that are only here make an error of it. */
+std::string
+RelationMerge::alter_alone(std::string_view action) const
+{
+	bool shared = action.starts_with("DROP ") || action.ends_with(" NOT NULL");
+	bool only = has_subcommand("ONLY") && !(ours_ != nullptr && ours_->relkind == 'p' && shared);
+	return (only ? "ALTER TABLE ONLY " : "ALTER TABLE ") + table() + " " + std::string(action);
 }
 
 /* Types that are not built in have other oids on each side: the mapping of types decides, or their names. */

@@ -188,7 +188,10 @@ RelationMerge::change_type(Operation &operation, const state::Column &base, cons
 	if (retyped && there && !values_known)
 		return refused(reason, "The subscriber's column has the type, but whether its rows were converted in "
 		                       "the same way is not known.");
-	if (!same_local_type(base.type, ours.type) && rows && !there)
+	/* from one to the next each value stays what it is, wherever the subscriber's column stood between them */
+	bool widened = !given && !own_cast && takes_every_value(ours.type, base.type) &&
+	             takes_every_value(theirs.type, base.type) && takes_every_value(theirs.type, ours.type);
+	if (!same_local_type(base.type, ours.type) && rows && !there && !widened)
 		return refused(Reason::LocalDrift, "The subscriber's column is " + ours.type.sql +
 		                                       ", the publisher's was " + base.type.sql + ".");
 	for (const Dependent &dependent : facts_.dependents(*ours_, ours.attnum))

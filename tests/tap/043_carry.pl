@@ -125,7 +125,8 @@ follows('inheritance children', q{
 follows('partitions', q{
 	ALTER TABLE part ADD r float8 NOT NULL DEFAULT random(), ADD s serial, ADD n float8 CONSTRAINT n_is_there NOT NULL DEFAULT random();
 	ALTER TABLE part ALTER a TYPE int USING (a * random() * 100)::int;
-	ALTER TABLE part ALTER a TYPE text USING a || noise(1)});
+	ALTER TABLE part ALTER a TYPE text USING a || noise(1);
+	ALTER TABLE part ADD g int GENERATED ALWAYS AS (id + 1) STORED, ADD w float8 NOT NULL DEFAULT random()});
 follows('a table that becomes unlogged, and logged again', q{
 	ALTER TABLE nothing SET UNLOGGED;
 	INSERT INTO nothing VALUES (100, 1);
