@@ -161,6 +161,17 @@ RESET schemasync.guard_policy;
 RESET schemasync.guard;
 SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0;
 
+\echo -- a replica identity is needed for updates and deletes
+CREATE TABLE keyed (a int NOT NULL);
+CREATE UNIQUE INDEX keyed_i ON keyed (a);
+ALTER TABLE keyed REPLICA IDENTITY USING INDEX keyed_i;
+CREATE PUBLICATION inserts FOR TABLE keyed WITH (publish = 'insert');
+SELECT * FROM checked('DROP INDEX keyed_i');
+ALTER PUBLICATION inserts SET (publish = 'insert, update');
+SELECT * FROM checked('DROP INDEX keyed_i');
+DROP TABLE keyed;
+DROP PUBLICATION inserts;
+
 DROP EXTENSION schemasync;
 SELECT pg_drop_replication_slot('check');
 DROP FUNCTION checked;

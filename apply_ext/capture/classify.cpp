@@ -102,6 +102,8 @@ Classifier::read_relations()
 			sides.temporary |= shape->temporary;
 		}
 		sides.has_rows = before != nullptr && before->has_rows;
+		if (sides.after)
+			sides.after->inserts_only = after->inserts_only;
 	}
 }
 

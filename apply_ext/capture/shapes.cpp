@@ -36,6 +36,37 @@ is_published(Oid relid)
 	return false;
 }
 
+bool
+publishes_changes(const List *publications)
+{
+	const ListCell *cell;
+
+	foreach (cell, publications) {
+		const PublicationActions actions = GetPublication(lfirst_oid(cell))->pubactions;
+		if (actions.pubupdate || actions.pubdelete)
+			return true;
+	}
+	return false;
+}
+
+/* Whether updates or deletes of it are published, for which the server asks for a replica identity. */
+bool
+needs_identity(Oid relid)
+{
+	List *relids = list_make1_oid(relid);
+	const ListCell *cell;
+
+	if (publishes_changes(GetAllTablesPublications()))
+		return true;
+	if (get_rel_relispartition(relid))
+		relids = list_concat(relids, get_partition_ancestors(relid));
+	foreach (cell, relids)
+		if (publishes_changes(GetRelationPublications(lfirst_oid(cell))) ||
+		    publishes_changes(GetSchemaPublications(get_rel_namespace(lfirst_oid(cell)))))
+			return true;
+	return false;
+}
+
 /* A publication of a partitioned table covers its partitions. */
 bool
 is_covered(Oid relid)
@@ -106,6 +137,7 @@ read_relation(Shape *shape, StringInfo json)
 	shape->name = in_utf8(qualified_name(get_rel_namespace(shape->oid), get_rel_name(shape->oid)));
 	shape->temporary = get_rel_persistence(shape->oid) == RELPERSISTENCE_TEMP;
 	shape->published = !shape->temporary && is_covered(shape->oid);
+	shape->inserts_only = shape->published && !needs_identity(shape->oid);
 	shape->has_rows = may_have_rows(shape->oid);
 	shape->row_count = estimated_rows(shape->oid);
 	if (get_rel_relispartition(shape->oid))

@@ -19,6 +19,7 @@ struct Shape {
 	const char *name; /* for people, quoted where needed; nullptr with json */
 	bool temporary;   /* of a relation */
 	bool published;   /* of a relation: a publication covers it or an ancestor */
+	bool inserts_only; /* of a relation: neither updates nor deletes of it are published */
 	bool has_rows;    /* of a relation: it may have rows, in itself or a partition or child */
 	double row_count; /* of a relation: about how many; 0 when that is not known */
 	List *ancestors;  /* of a partition: oids of the partitioned tables above it, the nearest first */

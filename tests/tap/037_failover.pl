@@ -75,7 +75,7 @@ $pub->append_conf('postgresql.conf', "synchronized_standby_slots = 'standby'\n")
 $pub->reload;
 
 like(error_of(create_sql($standby, 'sub', '{"failover": true}')), qr/the publisher is a standby and has no failover slots/, 'a standby makes none');
-$sub->safe_psql('postgres', create_sql($pub, 'sub', '{"failover": true}'));
+$sub->safe_psql('postgres', create_sql($pub, 'sub', '{"failover": true, "two_phase": true}'));
 wait_applied($pub, $sub, 'sub');
 is($pub->safe_psql('postgres', 'SELECT health, failover, synced FROM schemasync_slots'), 'ok|t|f', 'the slot is one for failover');
 is($pub->safe_psql('postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'logical'}), '1', 'and the only one');
@@ -119,21 +119,27 @@ for (my $round = 0; !$synced && $round < 200; $round++)
 }
 ok($synced, 'the slot is on the standby');
 is($standby->safe_psql('postgres', 'SELECT failover, synced, active, reason FROM schemasync_slots'), 't|t|f|', 'where it rests, which is no reason to warn');
-$pub->safe_psql('postgres', q{ALTER TABLE t RENAME v TO w; UPDATE t SET w = w || 'x' WHERE id < 5; CREATE TABLE u (id serial PRIMARY KEY)});
+$pub->safe_psql('postgres', q{ALTER TABLE t RENAME v TO w; UPDATE t SET w = w || 'x' WHERE id < 5; CREATE TABLE u (id serial PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY)});
+$pub->safe_psql('postgres', "BEGIN; INSERT INTO two VALUES (1); PREPARE TRANSACTION 'heard'");
 wait_applied($pub, $sub, 'sub');
 compare($pub, $sub, 'before the failover');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '1', 'a prepared transaction came before it');
 
 # --- the failover, with changes that the subscriber has not heard of
 
 $sub->safe_psql('postgres', q{SELECT schemasync_stop('sub')});
 $pub->safe_psql('postgres', q{ALTER TABLE t ADD unheard int DEFAULT 7; INSERT INTO t VALUES (50, 'fifty'); DELETE FROM t WHERE id = 1;
 CREATE INDEX ON t (w); INSERT INTO u DEFAULT VALUES});
+$pub->safe_psql('postgres', "BEGIN; INSERT INTO two VALUES (2); PREPARE TRANSACTION 'unheard'");
 $pub->wait_for_catchup($standby);
 $pub->stop('immediate');
 $standby->promote;
 my $there = $standby->safe_psql('postgres', 'SELECT confirmed_flush_lsn FROM pg_replication_slots');
 ok($sub->safe_psql('postgres', "SELECT remote_lsn >= '$there' FROM pg_replication_origin_status WHERE remote_lsn IS NOT NULL") eq 't', 'the slot is not ahead of the subscriber');
 $sub->safe_psql('postgres', sprintf q{SELECT schemasync_alter_subscription('sub', conninfo => '%s'); SELECT schemasync_start('sub')}, quoted_connstr($standby));
+wait_applied($standby, $sub, 'sub');
+is($sub->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '2', 'nor are transactions that are prepared');
+$standby->safe_psql('postgres', "COMMIT PREPARED '$_'") foreach qw(heard unheard);
 wait_applied($standby, $sub, 'sub');
 compare($standby, $sub, 'what was written before the failover is not lost');
 is($sub->safe_psql('postgres', 'SELECT w, unheard FROM t WHERE id = 50'), 'fifty|7', 'neither rows nor columns');
