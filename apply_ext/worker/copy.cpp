@@ -455,6 +455,24 @@ adopt_beside(const catalog::Subscription &subscription, const Source &source, co
 
 } // namespace
 
+/* "table: why" */
+static const char *
+last_copy_error(std::int64_t subid, MemoryContext context)
+{
+	using namespace catalog;
+
+	begin();
+	Internal internal = begin_internal();
+	bool found = run("SELECT relation || ': ' || message FROM schemasync.error WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL"
+	                 " ORDER BY last_seen DESC LIMIT 1",
+	                 {as_int8(subid)}) > 0;
+	const char *text = found ? result_text(0, 1, context) : nullptr;
+	end_internal(internal);
+	commit();
+	MemoryContextSwitchTo(context);
+	return text != nullptr ? text : "why is not known any more";
+}
+
 void
 finish_rest(const catalog::Subscription &subscription)
 {
@@ -521,7 +539,8 @@ initial_copy(const catalog::Subscription &subscription)
 	/* what is left is copied beside the stream, and does not keep the others waiting */
 	if (left > 0 && subscription.options.two_phase)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("%d of the tables of subscription \"%s\" could not be copied", left, subscription.name),
+		                errmsg("%d of the tables of subscription \"%s\" could not be copied; %s", left, subscription.name,
+		                       last_copy_error(subscription.subid, context)),
 		                errhint("schemasync_errors says why. With two_phase the stream begins when all tables are copied.")));
 
 	begin();

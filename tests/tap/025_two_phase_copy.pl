@@ -105,6 +105,8 @@ create_subscription($pub, $sub, 'sub', wait => 0, args => q{options => '{"two_ph
 $sub->poll_query_until('postgres', "SELECT count(*) > 0 FROM schemasync_errors WHERE worker = 'copy' AND sqlstate = '55006' AND relation = 'public.b'"
 	. " AND message ~ '$gid.*which a subscription had prepared that was dropped' AND hint ~ 'ROLLBACK PREPARED .$gid'") or die 'the copy waits in silence';
 pass('a copy that needs what one of them has locked says so');
+$sub->poll_query_until('postgres', "SELECT last_error ~ 'could not be copied; public.b: the change waits for transaction .$gid' FROM schemasync_subscriptions")
+  or die 'the subscription does not tell';
 $sub->safe_psql('postgres', "ROLLBACK PREPARED '$gid'");
 $sub->safe_psql('postgres', 'DELETE FROM b WHERE id = 7');
 wait_applied($pub, $sub, 'sub');
