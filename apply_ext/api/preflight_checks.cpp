@@ -135,13 +135,21 @@ const Check subscriber_checks[] = {
      " 'Rows are the same; the order of text, and ranges of partitions over it, are not.' FROM pg_database WHERE datname = current_database()"
      " AND (datcollate <> $1 ->> 'collate' OR datctype <> $1 ->> 'ctype' OR datcollversion IS DISTINCT FROM $1 ->> 'version')"},
 	{"extensions",
-     PUBLISHED "SELECT coalesce(json_agg(x), '[]') FROM (SELECT DISTINCT e.extname AS extension, format('%s', name) AS relation, s.nspname AS schema, c.relname AS table"
+     PUBLISHED "SELECT coalesce(json_agg(x), '[]') FROM (SELECT DISTINCT e.extname AS extension, what, format('%s', name) AS relation, s.nspname AS schema, c.relname AS table"
                " FROM published JOIN pg_class c ON c.oid = relid JOIN pg_namespace s ON s.oid = c.relnamespace"
-               " JOIN pg_attribute a ON a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped JOIN pg_type t ON t.oid = a.atttypid"
-               " JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid IN (t.oid, t.typelem, t.typbasetype) AND d.deptype = 'e'"
-               " JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass) x",
+               " JOIN (SELECT a.attrelid AS usedby, 'types' AS what, d.refobjid AS extension FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid"
+               "   JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid IN (t.oid, t.typelem, t.typbasetype)"
+               "   AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' WHERE a.attnum > 0 AND NOT a.attisdropped"
+               /* an index with a column that is not published is not made */
+               "  UNION ALL SELECT i.indrelid, format('operator class %I', o.opcname), d.refobjid FROM pg_index i CROSS JOIN unnest(i.indclass::oid[]) u(opclass)"
+               "   JOIN pg_opclass o ON o.oid = u.opclass JOIN pg_depend d ON d.classid = 'pg_opclass'::regclass AND d.objid = o.oid"
+               "   AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'"
+               "   WHERE NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = ANY ($1::text[])"
+               "    AND r.prrelid = i.indrelid AND r.prattrs IS NOT NULL AND NOT i.indkey::int2[] <@ r.prattrs::int2[])) uses ON uses.usedby = relid"
+               " JOIN pg_extension e ON e.oid = uses.extension) x",
      "SELECT CASE WHEN bool_or(to_regclass(format('%I.%I', x ->> 'schema', x ->> 'table')) IS NULL) THEN 'error' ELSE 'warn' END,"
-     " format('extension %s, whose types %s uses, is not installed here', x ->> 'extension', string_agg(x ->> 'relation', ', ')),"
+     " format('extension %s, whose %s %s uses, is not installed here', x ->> 'extension', string_agg(DISTINCT x ->> 'what', ', '),"
+     " string_agg(DISTINCT x ->> 'relation', ', ')),"
      " format('CREATE EXTENSION %I;', x ->> 'extension') FROM jsonb_array_elements($1) x"
      " WHERE NOT EXISTS (SELECT FROM pg_extension WHERE extname = x ->> 'extension') GROUP BY x ->> 'extension'"},
 	{"collations",

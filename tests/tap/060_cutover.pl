@@ -288,6 +288,10 @@ like($manual, qr/`$_`/, "check $_ is documented") foreach @checks;
 
 $pub->safe_psql('health', q{
 CREATE EXTENSION hstore;
+CREATE EXTENSION btree_gist;
+CREATE TABLE booking (room int, during int4range, extra int, EXCLUDE USING gist (room WITH =, during WITH &&));
+CREATE TABLE part (room int, during int4range, extra int, EXCLUDE USING gist (room WITH =, during WITH &&));
+INSERT INTO booking VALUES (1, '[1,5)', 1);
 CREATE COLLATION odd (locale = 'C');
 CREATE TABLE keyless (a int);
 CREATE TABLE later (id int PRIMARY KEY DEFERRABLE);
@@ -298,7 +302,7 @@ CREATE SCHEMA elsewhere;
 CREATE TABLE elsewhere.bag (id int PRIMARY KEY, h hstore, o text COLLATE odd);
 CREATE TABLE wide (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE wide_1 PARTITION OF wide FOR VALUES FROM (1) TO (10);
-CREATE PUBLICATION bad FOR TABLE keyless, later, computed, hidden, elsewhere.bag, wide, good;
+CREATE PUBLICATION bad FOR TABLE keyless, later, computed, hidden, elsewhere.bag, wide, good, booking, part (room, extra);
 CREATE PUBLICATION lists FOR TABLE good (id), later (id);
 CREATE ROLE weak LOGIN;
 GRANT SELECT ON hidden TO weak;
@@ -317,12 +321,14 @@ foreach my $expected (
 	'publisher|warn|deferrable_key|the primary key of table public.later is deferrable',
 	'publisher|warn|generated_key|column twice of the replica identity of table public.computed is generated',
 	'subscriber|error|extensions|extension hstore, whose types elsewhere.bag uses, is not installed here',
+	'subscriber|error|extensions|extension btree_gist, whose operator class gist_int4_ops public.booking uses, is not installed here',
 	'subscriber|error|collations|collation public.odd of published columns is missing',
 	'subscriber|warn|tables|table public.good is there and may have rows',
 	'subscriber|warn|partitions|table public.wide is there, but not its partition public.wide_1')
 {
 	like($found, qr/^\Q$expected\E/m, "preflight: $expected");
 }
+unlike($found, qr/public\.part uses/, 'an index of a column that is not published is not made, and needs nothing');
 unlike($found, qr/column lists for table public\.later/, 'a list of all columns is none');
 my $create = "SELECT schemasync_create_subscription('bad', '$health', '{bad}')";
 my $said = error_of($create, dbname => 'health');
@@ -330,6 +336,21 @@ my $said = error_of($create, dbname => 'health');
 unlike(error_of("BEGIN; $bare; ROLLBACK", dbname => 'health'), qr/could not work/, 'what a subscription does not do does not stop it');
 like($said, qr/subscription "bad" could not work.*extension hstore.*collation public\.odd.*On the subscriber: CREATE EXTENSION hstore;/s, 'errors stop the creation, all at once');
 is($sub->safe_psql('health', 'SELECT count(*) FROM schemasync_subscriptions'), '0', 'nothing was made');
+
+# a table that comes later meets no preflight: it is not ready without its constraint, and is copied when the extension is there; a wait is not held up
+$sub->safe_psql('health', 'DELETE FROM good');
+$sub->safe_psql('health', "SELECT schemasync_create_subscription('late', '$health', '{good}')");
+$sub->safe_psql('health', "SELECT schemasync_wait('late', timeout => '60 s')");
+$pub->safe_psql('health', 'ALTER EVENT TRIGGER schemasync_capture_end ENABLE ALWAYS; ALTER PUBLICATION good ADD TABLE booking');
+ok($sub->poll_query_until('health', "SELECT EXISTS (SELECT FROM schemasync_errors WHERE worker = 'copy' AND resolved_at IS NULL)"), 'the copy of a table whose constraint cannot be made fails');
+is($sub->safe_psql('health', "SELECT count(*) FROM schemasync_tables WHERE state = 'ready'"), '1', 'and it is not said to be ready without it');
+$sub->safe_psql('health', "SELECT schemasync_wait('late', timeout => '60 s')");
+$sub->safe_psql('health', 'CREATE EXTENSION btree_gist');
+ok($sub->poll_query_until('health', "SELECT count(*) = 2 FROM schemasync_tables WHERE state = 'ready'"), 'with the extension the copy goes on by itself');
+is($sub->safe_psql('health', 'SELECT room, during, extra FROM booking'), '1|[1,5)|1', 'with its rows');
+is($sub->safe_psql('health', "SELECT count(*) FROM pg_constraint WHERE conrelid = 'booking'::regclass AND contype = 'x'"), '1', 'and its constraint');
+$sub->safe_psql('health', "SELECT schemasync_drop_subscription('late')");
+$pub->safe_psql('health', 'ALTER EVENT TRIGGER schemasync_capture_end DISABLE');
 $sub->safe_psql('health', "CREATE EXTENSION hstore; CREATE COLLATION odd (locale = 'C'); DELETE FROM good");
 (undef, undef, my $warned) = $sub->psql('health', "SELECT schemasync_create_subscription('bad', '$health', '{bad}', enabled => false)");
 like($warned, qr/WARNING:  subscription "bad" may meet with surprises.*capture_end is disabled/s, 'warnings only warn');
