@@ -69,7 +69,11 @@ void send_outgoing(const Place &place, const char *prefix, Outgoing *outgoing);
 /* How the session publishes a relation; false when there is none. */
 bool read_published(Session *session, Oid relid, pg::catalog::Published *published);
 
-/* Appends the field "rewrites" of a ddl message, and forgets the rewrites that it tells of. */
-void append_rewrites(const Place &place, const List *marked_relids, const List *marked_reasons, Outgoing *outgoing);
+/*
+ * Appends the field "rewrites" of a ddl message, and forgets the rewrites that it tells of: those of the marker, and of other relations whose
+ * states (told_relids) are in the message. Others are left for the marker that comes after one which ran inside its command.
+ */
+void append_rewrites(const Place &place, const List *marked_relids, const List *marked_reasons, const List *told_relids,
+                     Outgoing *outgoing);
 
 } // namespace schemasync::decoder

@@ -40,6 +40,7 @@ struct Scope {
 	bool *object_told; /* for each object of the marker: whether it may be named */
 	bool hides_columns; /* a touched relation has a column list */
 	bool hides_objects;
+	List *told;         /* the relations whose states are in the message */
 };
 
 // ---- leaves: may ereport; plain data only ----
@@ -273,6 +274,7 @@ append_relations(const Place &place, Scope *scope, const marker::Marker &marker,
 		if (!append_relation_state(place, ranked->relid, ranked->include, outgoing, &facts))
 			continue;
 		count++;
+		scope->told = lappend_oid(scope->told, ranked->relid);
 		*types = list_concat(*types, published_types(place, ranked->relid, &known));
 		if (moves_tables || facts.created_here)
 			scope->schemas = list_append_unique_oid(scope->schemas, get_rel_namespace(ranked->relid));
@@ -481,7 +483,7 @@ append_defaults(const Place &place, const marker::Marker &marker, Outgoing *outg
 }
 
 void
-append_marked_rewrites(const Place &place, const marker::Marker &marker, Outgoing *outgoing)
+append_marked_rewrites(const Place &place, const marker::Marker &marker, const Scope &scope, Outgoing *outgoing)
 {
 	List *relids = NIL;
 	List *reasons = NIL;
@@ -492,7 +494,7 @@ append_marked_rewrites(const Place &place, const marker::Marker &marker, Outgoin
 		relids = lappend_oid(relids, rewrite.relid);
 		reasons = lappend_int(reasons, rewrite.reason);
 	}
-	append_rewrites(place, relids, reasons, outgoing);
+	append_rewrites(place, relids, reasons, scope.told, outgoing);
 }
 
 } // namespace
@@ -514,7 +516,6 @@ send_command(const Place &place, const marker::Marker &marker)
 	raw(&outgoing.json, "settings", marker.settings_json);
 	raw(&outgoing.json, "subcommands", marker.subcommands_json);
 	append_using(place, marker, scope, &outgoing);
-	append_marked_rewrites(place, marker, &outgoing);
 	append_defaults(place, marker, &outgoing);
 	append_objects(marker, scope, &outgoing);
 	int dropped = append_dropped(place, marker, scope, &outgoing);
@@ -525,6 +526,7 @@ send_command(const Place &place, const marker::Marker &marker)
 	append_type_states(place, types, &outgoing);
 	append_schemas(scope, &outgoing);
 	catalog::end_pinned_settings(nest_level);
+	append_marked_rewrites(place, marker, scope, &outgoing);
 
 	bool membership = changes_membership(place, marker);
 	if (membership)

@@ -190,7 +190,8 @@ receive_rewritten_row(LogicalDecodingContext *ctx, ReorderBufferTXN *, Relation 
 }
 
 void
-append_rewrites(const Place &place, const List *marked_relids, const List *marked_reasons, Outgoing *outgoing)
+append_rewrites(const Place &place, const List *marked_relids, const List *marked_reasons, const List *told_relids,
+                Outgoing *outgoing)
 {
 	Announcer *announcer = place.session->announcer;
 	List *kept = NIL;
@@ -218,11 +219,12 @@ append_rewrites(const Place &place, const List *marked_relids, const List *marke
 	MemoryContext caller = MemoryContextSwitchTo(place.session->cache_context);
 	foreach(cell, announcer->rewrites) {
 		auto *rewrite = static_cast<TableRewrite *>(lfirst(cell));
-		if (rewrite->top_xid != place.txn->xid) {
+		bool marked = list_member_oid(marked_relids, rewrite->relid);
+		if (rewrite->top_xid != place.txn->xid || (!marked && !list_member_oid(told_relids, rewrite->relid))) {
 			kept = lappend(kept, rewrite);
 			continue;
 		}
-		if (!list_member_oid(marked_relids, rewrite->relid))
+		if (!marked)
 			append_rewrite(&outgoing->json, rewrite->relid, 0, rewrite->rows, rewrite->carried);
 		MemoryContextDelete(rewrite->entry.context);
 		pfree(rewrite);

@@ -3,6 +3,7 @@
 #include "core/definition.hpp"
 #include "core/state_json.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <variant>
@@ -134,7 +135,11 @@ on_ddl(SchemaWork &work)
 	work.republished.insert(message.republished.begin(), message.republished.end());
 	/* what became of a table is decided with its state; one that is not told of stays unexplained */
 	for (const auto &relation : message.relations) {
-		forget_rewrite(work.boundary.xid, relation.value.name.oid);
+		/* what the message counts may be less than what went by, but never none of it: "empty" would be a proof */
+		if (forget_rewrite(work.boundary.xid, relation.value.name.oid))
+			for (merge::RewriteHint &hint : work.command.rewrites)
+				if (hint.relation == relation.value.name.oid)
+					hint.rows = std::max<std::int64_t>(hint.rows, 1);
 		note_identity(work, relation.value.name.oid, &relation.value, false);
 	}
 	std::vector<std::function<bool()>> parts;

@@ -114,16 +114,21 @@ first_of(Lack lack)
 	return nullptr;
 }
 
-void
+/* Whether there was one. */
+bool
 settle_lack(TransactionId xid, Oid relation, Lack lack)
 {
+	bool found = false;
+
 	if (pending.xid != xid)
-		return;
+		return false;
 	for (Unsettled **link = &pending.first; *link != nullptr;)
-		if ((*link)->relation == relation && (*link)->lack == lack)
+		if ((*link)->relation == relation && (*link)->lack == lack) {
 			forget(link);
-		else
+			found = true;
+		} else
 			link = &(*link)->next;
+	return found;
 }
 
 [[noreturn]] void
@@ -225,10 +230,10 @@ explain(const Unsettled &one)
 
 } // namespace
 
-void
+bool
 forget_rewrite(TransactionId xid, Oid relation)
 {
-	settle_lack(xid, relation, Lack::Explanation);
+	return settle_lack(xid, relation, Lack::Explanation);
 }
 
 bool
@@ -256,7 +261,7 @@ void
 note_identity(const SchemaWork &work, Oid publisher_oid, const state::Relation *theirs, bool lost)
 {
 	if (theirs == nullptr || merge::has_identity(*theirs))
-		return settle_lack(work.boundary.xid, publisher_oid, Lack::Identity);
+		return (void)settle_lack(work.boundary.xid, publisher_oid, Lack::Identity);
 	/* what a copy catches up with cannot be refused by itself */
 	if (!lost || work.boundary.pass != Pass::Stream)
 		return;

@@ -140,8 +140,8 @@ void end_boundary(const SchemaWork &work);
 // ---- schema_unsettled.cpp ----
 
 bool on_rewrite(SchemaWork &work);
-/* A marker explains the rewrite. */
-void forget_rewrite(TransactionId xid, Oid relation);
+/* A marker explains the rewrite. Whether there was one, so that at least one row went by. */
+bool forget_rewrite(TransactionId xid, Oid relation);
 /*
  * Whether a command left a table without a replica identity that had one: refused at the end of the transaction unless another command
  * gives it one, drops it or takes it out of the publications (theirs: nullptr).
