@@ -256,6 +256,30 @@ do_decision(SchemaWork &work, const state::Relation &theirs, const Place &place)
 	return do_operation(work, operation, place);
 }
 
+/*
+ * A table whose rows are to be those of the publisher's, of which none came: where they are published as those of its root, it cannot be
+ * told here which of the root's are its own.
+ */
+Progress
+require_member(SchemaWork &work, const merge::Result &result, const std::vector<Member> &members, const Place &place)
+{
+	const bool replaced = std::any_of(result.operations.begin(), result.operations.end(), [](const merge::Operation &operation) {
+		return operation.op == merge::Op::SetPersistence && operation.replace_rows;
+	});
+	const bool found = std::any_of(members.begin(), members.end(),
+	                               [&](const Member &member) { return member.theirs->name.oid == place.publisher_oid; });
+	const char *resolution = work.decision != nullptr ? work.decision->resolution : nullptr;
+
+	if (!replaced || found || (resolution != nullptr && strcmp(resolution, "resumed") == 0))
+		return Progress::Done;
+	merge::Operation operation = rewrite_operation(*place.theirs);
+	operation.reason = Reason::RewriteUnproven;
+	operation.detail = "The publisher's partition is empty, and its rows are published as those of its root.";
+	operation.hint = "Delete from the partition here what is not on the publisher.\n"
+	                 "SELECT schemasync_resume('{subscription}');";
+	return do_operation(work, operation, place);
+}
+
 void
 load_rows(SchemaWork &work, const CarryTarget *target)
 {
@@ -346,7 +370,10 @@ prepare_carry(SchemaWork &work, const merge::Result &result, const Sides &sides,
 				return progress;
 	if (Progress progress = do_decision(work, theirs, place); progress != Progress::Done)
 		return progress;
-	for (const Member &member : members_of(work, theirs))
+	const std::vector<Member> members = members_of(work, theirs);
+	if (Progress progress = require_member(work, result, members, place); progress != Progress::Done)
+		return progress;
+	for (const Member &member : members)
 		if (Progress progress = prepare_target(work, result, theirs, member); progress != Progress::Done)
 			return progress;
 	return Progress::Done;
