@@ -172,6 +172,9 @@ is_no_verdict(int sqlstate)
 	/* a library or an extension's script that is not installed here: of the statement */
 	if (sqlstate == ERRCODE_UNDEFINED_FILE)
 		return false;
+	/* it is tried again when the label is committed */
+	if (sqlstate == ERRCODE_UNSAFE_NEW_ENUM_VALUE_USAGE)
+		return has_new_labels();
 	switch (ERRCODE_TO_CATEGORY(sqlstate)) {
 	case MAKE_SQLSTATE('0', '8', '0', '0', '0'): /* connection exception */
 	case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */

@@ -49,6 +49,9 @@ Executed execute_ddl(const Execution &execution);
 /* Errors that say something of the server or the worker, not of the statement: they go on to the worker's own handling. */
 bool is_no_verdict(int sqlstate);
 
+/* Whether the publisher's transaction at work gave an enum a label here: see commit_new_labels() in apply/schema.hpp. */
+bool has_new_labels();
+
 /*
  * Checks that sql is exactly one statement, of a kind that the merge makes.
  *

@@ -98,9 +98,12 @@ void forget_postponed();
 /*
  * A label of an enum cannot be used before its transaction has committed. On the publisher it had; here it is in one transaction with the row
  * that has it where the state before that row was the first to tell of it. The label is then added by itself, and the transaction tried again,
- * which finds it there. has_new_labels(): whether the transaction at work added some. Leaves.
+ * which finds it there. A type that is only in the transaction itself, or is called so only there, has none of it.
+ *
+ * errors: what the server said of a label where none could be added
+ *
+ * Leaves.
  */
-bool has_new_labels();
 void commit_new_labels(const catalog::Subscription &subscription);
 void forget_new_labels();
 

@@ -274,6 +274,8 @@ void
 commit_new_labels(const catalog::Subscription &subscription)
 {
 	NewLabel *inverse = nullptr;
+	ErrorData *failed = nullptr;
+	bool added = false;
 
 	/* each may stand beside the one before it */
 	while (new_labels != nullptr) {
@@ -297,9 +299,13 @@ commit_new_labels(const catalog::Subscription &subscription)
 		                          .lock_timeout = subscription.options.ddl_lock_timeout,
 		                          .lock_retries = subscription.options.ddl_lock_retries};
 		const Executed executed = execute_ddl(execution);
-		if (executed.outcome != Outcome::Done)
-			ReThrowError(executed.error);
+		if (executed.outcome == Outcome::Done)
+			added = true;
+		else
+			failed = executed.error;
 	}
+	if (!added && failed != nullptr)
+		ReThrowError(failed);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	forget_new_labels();

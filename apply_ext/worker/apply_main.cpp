@@ -4,6 +4,7 @@
  * launcher starts the next.
  */
 #include "apply_ext/apply/boundary.hpp"
+#include "apply_ext/apply/ddl_execute.hpp"
 #include "apply_ext/apply/dispatch.hpp"
 #include "apply_ext/apply/prepared.hpp"
 #include "apply_ext/apply/relation_map.hpp"

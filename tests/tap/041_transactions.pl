@@ -124,6 +124,10 @@ wait_applied($pub, $sub, 'hand', 'hand');
 compare($pub, $sub, 'labels that come in the transaction of the rows that have them', '^public\.', 'hand');
 is($sub->safe_psql('hand', 'SELECT enum_range(NULL::types.late), (SELECT count(*) FROM schemasync_errors), (SELECT count(*) FROM schemasync_refusals)'), '{a,b,c,d}|0|0',
 	'... in their order, and without a failure');
+# ... and where it is a default that has it
+$pub->safe_psql('hand', $_) foreach 'DROP TABLE t', q{ALTER TYPE types.late ADD VALUE 'e'}, q{CREATE TABLE t2 (id int PRIMARY KEY, m types.late DEFAULT 'e')}, 'INSERT INTO t2 VALUES (1)';
+wait_applied($pub, $sub, 'hand', 'hand');
+compare($pub, $sub, 'a label that a default has', '^public\.', 'hand');
 $sub->safe_psql('hand', q{SELECT schemasync_drop_subscription('hand')});
 
 # --- one that meets another only here: by a trigger's row, then by a lock. The wait for itself is an error that says what it is.
