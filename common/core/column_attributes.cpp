@@ -144,7 +144,8 @@ RelationMerge::identity(const state::Column *base, const state::Column &theirs, 
 		if (local.column->default_expr)
 			operation.sql.push_back(alter_column(local.name, "DROP DEFAULT"));
 		/* a serial's sequence stays, unless its name is the identity's now, on the publisher too */
-		if (local.column->sequence && theirs.sequence && local.column->sequence->name.name == theirs.sequence->name.name)
+		if (local.column->sequence && theirs.sequence && local.column->sequence->name.name == theirs.sequence->name.name &&
+		    local.column->sequence->name.schema == ours_->name.schema)
 			operation.sql.push_back("DROP SEQUENCE " + sql::qualified(local.column->sequence->name));
 		std::string why, not_null = local.column->not_null ? "" : set_not_null(theirs, local.name, why);
 		if (!not_null.empty())
@@ -309,7 +310,14 @@ RelationMerge::physical(const state::Column *base, const state::Column &theirs, 
 	bool retyped = base->type.oid != theirs.type.oid || base->type.typmod != theirs.type.typmod ||
 	               base->collation != theirs.collation;
 	bool altered = retyped || using_hint(theirs.attnum) != nullptr;
-	bool stored = (altered && has_subcommand("AT_SetStorage")) ||
+	/* a wider type that stays here has its own */
+	bool stays = takes_every_value(ours.type, theirs.type) && !same_local_type(base->type, ours.type) &&
+	             !same_local_type(theirs.type, ours.type);
+	bool given = altered && !stays;
+	auto says = [&](std::string_view subcommand, bool differs) {
+		return given && (command_.captured ? has_subcommand(subcommand) : differs);
+	};
+	bool stored = says("AT_SetStorage", base->storage != theirs.storage) ||
 	              (!retyped && base->storage != theirs.storage && theirs.storage != ours.storage);
 	if (stored && theirs.storage != 0) {
 		std::string word = theirs.storage == 'p'   ? "PLAIN"
@@ -319,7 +327,7 @@ RelationMerge::physical(const state::Column *base, const state::Column &theirs, 
 		on_column(Op::SetStorage, local.name, "storage" + column + " is " + word).sql = {
 		    alter_column(local.name, "SET STORAGE " + word)};
 	}
-	if ((altered && has_subcommand("AT_SetCompression")) ||
+	if (says("AT_SetCompression", base->compression != theirs.compression) ||
 	    (!retyped && base->compression != theirs.compression && theirs.compression != ours.compression)) {
 		std::string word = theirs.compression == 'l' ? "lz4" : theirs.compression == 'p' ? "pglz" : "default";
 		on_column(Op::SetCompression, local.name, "compression" + column + " is " + word).sql = {

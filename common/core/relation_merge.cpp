@@ -296,7 +296,9 @@ RelationMerge::on_table(Op op, std::string change)
 std::string
 RelationMerge::alter_column(std::string_view column, std::string_view action) const
 {
-	return alter_alone("ALTER COLUMN " + sql::ident(column) + " " + std::string(action));
+	std::string whole = "ALTER COLUMN " + sql::ident(column) + " " + std::string(action);
+	/* these two go with ONLY where nothing inherits, so it says nothing of what does here, and would be an error */
+	return action.starts_with("TYPE ") || action == "DROP EXPRESSION" ? alter(whole) : alter_alone(whole);
 }
 
 /* ONLY where the publisher's command said so: what inherits may be other there. Of a partitioned table only what it may

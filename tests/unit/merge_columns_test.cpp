@@ -542,6 +542,25 @@ TEST(MergeColumns, FollowsStorageAndTheLike)
 	EXPECT_EQ(retyped.sql().find("STORAGE"), std::string::npos);
 	retyped.command.subcommands = {"AT_AlterColumnType", "AT_SetStorage"};
 	EXPECT_NE(retyped.sql().find("SET STORAGE EXTERNAL"), std::string::npos) << retyped.sql();
+	/* ONLY is no part of a change of type: here the column may be inherited */
+	retyped.command.subcommands.push_back("ONLY");
+	EXPECT_EQ(retyped.sql().find("ONLY \"public\".\"t\" ALTER COLUMN \"a\" TYPE"), std::string::npos) << retyped.sql();
+	EXPECT_NE(retyped.sql().find("ALTER COLUMN \"a\" TYPE"), std::string::npos) << retyped.sql();
+	/* without a marker the states tell it */
+	retyped.command.subcommands.clear();
+	retyped.command.captured = false;
+	EXPECT_EQ(retyped.sql().find("STORAGE"), std::string::npos) << retyped.sql();
+	at(retyped.theirs, 2).storage = 'm';
+	EXPECT_NE(retyped.sql().find("SET STORAGE MAIN"), std::string::npos) << retyped.sql();
+
+	/* the subcommand may be another column's: a wider type here keeps its own */
+	Scene wider;
+	at(wider.base, 2).type = varchar(3);
+	at(wider.theirs, 2).type = varchar(5);
+	at(wider.ours, 2).type = text;
+	at(wider.theirs, 2).storage = 'p';
+	wider.command.subcommands = {"AT_AlterColumnType", "AT_SetStorage"};
+	EXPECT_EQ(wider.sql().find("STORAGE"), std::string::npos) << wider.sql();
 }
 
 TEST(MergeColumns, KeepsASequenceThatAnotherColumnTakesOver)
