@@ -463,7 +463,7 @@ last_copy_error(std::int64_t subid, MemoryContext context)
 
 	begin();
 	Internal internal = begin_internal();
-	bool found = run("SELECT relation || ': ' || message FROM schemasync.error WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL"
+	bool found = run("SELECT pg_catalog.concat(relation || ': ', message) FROM schemasync.error WHERE subid = $1 AND worker = 'copy' AND resolved_at IS NULL"
 	                 " ORDER BY last_seen DESC LIMIT 1",
 	                 {as_int8(subid)}) > 0;
 	const char *text = found ? result_text(0, 1, context) : nullptr;

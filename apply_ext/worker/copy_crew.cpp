@@ -276,14 +276,14 @@ work(Hand *hand)
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "schemasync copy worker", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext saved = CurrentMemoryContext;
 
-	apply::load_prepared(hand->subscription->subid);
-	MemoryContextSwitchTo(saved);
 	hand->reading = AllocSetContextCreate(context, "schemasync reader", ALLOCSET_DEFAULT_SIZES);
 	hand->work = AllocSetContextCreate(context, "schemasync copied tables", ALLOCSET_DEFAULT_SIZES);
 	while (take(hand->queue, &hand->at, &hand->end)) {
 		while (hand->at < hand->end) {
 			CHECK_FOR_INTERRUPTS();
 			open_hand(hand);
+			/* those that somebody ended since are none any more */
+			apply::load_prepared(hand->subscription->subid);
 			MemoryContextSwitchTo(context);
 			ErrorData *error = pg::run_protected(copy_some, hand);
 			if (error == nullptr)
