@@ -192,9 +192,12 @@ class Pair:
             SELECT sqlstate, worker, message, detail, context, attempts FROM schemasync_errors WHERE resolved_at IS NULL""")
         return out if fine else errors
 
-    def wait_applied(self, database, patience=None):
-        """Until everything that the publisher has now is applied and the subscription is in order."""
-        lsn = self.pub.run(database, "SELECT pg_current_wal_flush_lsn()").strip() if self.pub.is_up() else "0/0"
+    def flushed(self, database):
+        return self.pub.run(database, "SELECT pg_current_wal_flush_lsn()").strip()
+
+    def wait_applied(self, database, patience=None, lsn=None):
+        """Until everything up to lsn, or that the publisher has now (none, when it is down), is applied and the subscription is in order."""
+        lsn = lsn or (self.flushed(database) if self.pub.is_up() else "0/0")
         # (a commit whose WAL is not flushed yet is not sent: synchronous_commit is on there)
 
         def level():
